@@ -17,11 +17,9 @@ _MODEL = re.compile(rf"(?<![^:])({'|'.join(PROVIDERS)}):\S+$")
 
 
 def on_account(settings: Settings, folder: Path) -> Settings:
-    """Return one account for all runs into a sweep's folder, also when the sweep continues on
-    another day.
-
-    So a maximum is one for the whole sweep, however often it was interrupted. RAGBENCH_BUDGET names
-    another.
+    """Return the settings with one account of spending for all runs into a sweep's folder, so that a
+    maximum cost is for the whole sweep, however often it was interrupted. RAGBENCH_BUDGET names
+    another account.
     """
     budget = current_settings(account=f"sweep {digest(str(folder.absolute()))[:16]}").budget
     return replace(settings, budget=budget)
@@ -66,7 +64,8 @@ def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Set
         ConfigError: there are paid models and no database.
         DataError: it cannot be opened.
     """
-    is_local = executor.partition("?")[0] == "dask://local"  # whose workers have our cache folder
+    # workers that are started here have the cache folder of this process
+    is_local = executor.partition("?")[0] == "dask://local"
     if is_local or settings.replies == "offline":
         return ""
     paid = paid_models(runs)

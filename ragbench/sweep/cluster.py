@@ -85,10 +85,13 @@ class DaskExecutor:
         with self._reached():
             if self._client.status != "running":
                 raise ConnectionError("the scheduler is gone")
-            if getattr(self._data, "status", "") != "finished":  # the workers that had it are lost
+            # The input files are sent before the first run, and again if the workers that had them
+            # are lost.
+            if getattr(self._data, "status", "") != "finished":
                 self._wait()
                 self._data = self._client.scatter(self._packer.inputs, broadcast=True)
-            task, key = self._packer.packed(job), f"ragbench-{job.name}-{uuid.uuid4().hex}"
+            task = self._packer.packed(job)
+            key = f"ragbench-{job.name}-{uuid.uuid4().hex}"
             future = self._client.submit(_run, task, self._data, key=key, retries=0)
         self._running[job.name] = future, job, time.monotonic()
 
@@ -166,7 +169,13 @@ def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
 
 
 def _connected(address: str) -> tuple[Any, Any]:
-    """Return a cluster of our own, or None; and a client."""
+    """Return Dask's cluster and its client: a cluster that is started here for "dask://local", None
+    for a scheduler that runs already.
+
+    Raises:
+        ConfigError: the address has another form, the connection would not be encrypted, or there is
+            no scheduler.
+    """
     distributed: Any = require("distributed", "dask")
     import dask
 

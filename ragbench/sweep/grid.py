@@ -132,10 +132,18 @@ def _grid_path(path: Path) -> Path:
     if path.is_dir():
         return path / "grid.toml"
     built_in = packaged(f"{path}.toml")
-    return built_in if path.parent == Path() and not path.exists() and built_in.is_file() else path
+    is_bare_name = path.parent == Path()
+    if is_bare_name and not path.exists() and built_in.is_file():
+        return built_in
+    return path
 
 
 def _checked(path: Path, table: _Table) -> GridFile:
+    """Return the sections of a grid, which pydantic checks.
+
+    Raises:
+        ConfigError: the first problem, with its key and, in a file, its line.
+    """
     try:
         return GridFile.model_validate(table)
     except ValidationError as exc:
@@ -145,9 +153,11 @@ def _checked(path: Path, table: _Table) -> GridFile:
         expected = _EXPECTED.get(str(keys[0])) or _EXPECTED.get(str(keys[-1])) or message
         problem = f"{'.'.join(map(str, keys))} is {error['input']!r}: {expected}"
         if error["type"] == "extra_forbidden":
-            names = GridFile.model_fields if len(keys) == 1 else _Sweep.model_fields
+            is_at_top = len(keys) == 1
+            names = GridFile.model_fields if is_at_top else _Sweep.model_fields
             problem = unknown("key", keys[-1], names)
-            if len(keys) == 1 and not nearest(keys[0], names):
+            # no misspelt section, so probably a parameter that lacks its section
+            if is_at_top and not nearest(keys[0], names):
                 section = "axes" if isinstance(error["input"], list) else "fixed"
                 problem += f"; a parameter of the configurations is in [{section}]"
         if path.is_file():
@@ -157,17 +167,27 @@ def _checked(path: Path, table: _Table) -> GridFile:
 
 
 def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
-    folder, notes = path.resolve().parent, list[str]()
-    neighbour = folder / (file.sweep.notebook or "evaluate.ipynb")
-    named = file.sweep.notebook or neighbour.is_file()
-    notebook = read_notebook(neighbour if named else packaged("evaluate.ipynb"))
+    """Return the grid of a file: its notebooks read, its configurations named and checked.
+
+    The notebook is the one that the file names, or evaluate.ipynb next to it, or ragbench's own.
+
+    Raises:
+        ConfigError: a notebook, a parameter or a combination of them is invalid.
+    """
+    folder = path.resolve().parent
+    notes: list[str] = []
+    notebook_path = folder / (file.sweep.notebook or "evaluate.ipynb")
+    if not file.sweep.notebook and not notebook_path.is_file():
+        notebook_path = packaged("evaluate.ipynb")
+    notebook = read_notebook(notebook_path)
     if "results_dir" not in notebook.defaults:
         raise ConfigError(
             f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for "
             "its result"
         )
     given = assignments(overrides, notebook.types, "parameter")
-    file = _overridden(file, _found_here(given, _working_folder(path)))
+    overriding = _relative_to_runs(given, _working_folder(path))
+    file = _overridden(file, overriding)
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
     runs, requests, names = _named(combinations, notes, folder)
     return Grid(
@@ -183,23 +203,26 @@ def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
     )
 
 
-def _found_here(values: _Table, folder: Path) -> _Table:
+def _relative_to_runs(values: _Table, folder: Path) -> _Table:
     """Return parameters from a command line for runs that work in `folder`: paths relative to this
     process's working folder become relative to `folder`.
     """
-    found = dict(values)
+    adapted = dict(values)
     for name in ("dataset", "corpus", "system"):
         text = str(values.get(name) or "")
-        here = expanded(text).absolute()
         if name == "system" and not text.endswith((".toml", *RECORDED)):
             continue  # a name such as bm25, or a module's attribute
-        if text and here.exists() and here != (folder / expanded(text)).absolute():
-            found[name] = relative(here, folder)
-    return found
+        path_here = expanded(text).absolute()
+        path_there = (folder / expanded(text)).absolute()
+        if text and path_here.exists() and path_here != path_there:
+            adapted[name] = relative(path_here, folder)
+    return adapted
 
 
 def _overridden(file: GridFile, values: _Table) -> GridFile:
-    """Return the sections of a grid with these parameters in every configuration."""
+    """Return the sections of a grid with these parameters in every configuration: they are put under
+    [fixed], and taken out of every other section.
+    """
     if not values:
         return file
 
@@ -312,8 +335,13 @@ def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 def _named(
     combinations: Iterable[_Table], notes: list[str], folder: Path
 ) -> tuple[dict[str, _Table], dict[str, _Table], list[tuple[str, _Table]]]:
-    """Return the configurations by name, how their requests are sent, and of every combination the
-    name under which it is run, with its parameters.
+    """Return three views of the combinations: name -> parameters of each configuration, name -> how
+    its requests are sent, and a pair of name and parameters (with the system) for every combination.
+
+    Combinations with the same parameters are one configuration, and a note says so.
+
+    Raises:
+        ConfigError: a configuration is invalid, or they differ in their data.
     """
     runs: dict[str, _Table] = {}
     requests: dict[str, _Table] = {}
@@ -342,12 +370,18 @@ def _named(
 
 
 def _baseline(part: _Table, names: Sequence[tuple[str, _Table]], notebook: Notebook) -> str:
+    """Return the name of the one configuration with these parameters; "" if `part` is empty.
+
+    Raises:
+        ConfigError: they fit none, or several.
+    """
     if not part:
         return ""
     values = _typed("[sweep] baseline", part, notebook)
-    fitting = list(
-        dict.fromkeys(name for name, parameters in names if _matches(parameters, values))
-    )
+    fitting: list[str] = []
+    for name, parameters in names:
+        if name not in fitting and _matches(parameters, values):
+            fitting.append(name)
     if len(fitting) != 1:
         raise ConfigError(
             f"[sweep] baseline {part} fits {len(fitting)} configurations "
@@ -357,8 +391,20 @@ def _baseline(part: _Table, names: Sequence[tuple[str, _Table]], notebook: Noteb
 
 
 def _compare(name: str, notebook: Notebook, folder: Path, notes: list[str]) -> Notebook | None:
-    paths = [folder / (name or "compare.ipynb"), notebook.path.parent / "compare.ipynb"]
-    path = next((path for path in paths if name or path.is_file()), None)
+    """Return the comparison notebook: the named one, or compare.ipynb next to the grid file or to the
+    notebook of the runs. None, with a note, if there is none.
+
+    Raises:
+        ConfigError: it cannot be read, or lacks a parameter that a sweep sets.
+    """
+    path: Path | None = None
+    if name:
+        path = folder / name
+    else:
+        for candidate in (folder / "compare.ipynb", notebook.path.parent / "compare.ipynb"):
+            if candidate.is_file():
+                path = candidate
+                break
     if path is None:
         notes.append(
             "there is no compare.ipynb next to the grid file, so no comparison notebook is made"
@@ -383,7 +429,11 @@ def chosen(grid: Grid, only: str) -> list[str]:
     names = list(grid.runs)
     if only in names:
         return [only]
-    named = names[int(only) :][:1] if only.isdecimal() else fnmatch.filter(names, only or "*")
+    if only.isdecimal():
+        number = int(only)
+        named = names[number : number + 1]  # [] if there are fewer
+    else:
+        named = fnmatch.filter(names, only or "*")
     if not named:
         raise ConfigError(
             f"{unknown('configuration', only, names)}; a pattern or a number below {len(names)} "
@@ -407,14 +457,15 @@ def _working_folder(path: Path) -> Path:
 
 
 def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
-    """Return the sources of each configuration's result, in addition to its parameters; a
-    result made from something else is outdated.
+    """Return configuration -> the inputs of its result besides the parameters, by name: the notebook
+    and its SHA-256, the dataset's fingerprint ("" without a dataset), the SHA-256 of its system if a
+    file or a module describes it, and of its criteria if it is judged.
 
-    One whose system is described by a file or a module has its SHA-256 too, and one that is judged
-    the SHA-256 of its criteria. The dataset is loaded
-    once here, so that its errors come before anything is spent.
+    A result made from other inputs is outdated. The dataset is loaded once here, so that its errors
+    come before anything is spent.
     """
-    folder, first = working_folder(grid), next(iter(grid.runs.values()))
+    folder = working_folder(grid)
+    first = next(iter(grid.runs.values()))
     source = {
         "notebook": grid.notebook.path.name,
         "notebook_sha256": grid.notebook.digest,
@@ -479,13 +530,17 @@ def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
 
 def resolved_name(name: str, folder: Path) -> str:
     """Return a name as a run in `folder` takes it: the path of an existing file or folder,
-    otherwise the name unchanged.
+    otherwise the name unchanged ("" too).
 
     Raises:
-        ConfigError: it is only there from where this process works.
+        ConfigError: there is no such file in `folder`, but there is one in the folder in which this
+            process works.
     """
-    if not name or (folder / expanded(name)).exists():
-        return name and str(folder / expanded(name))
+    if not name:
+        return ""
+    path_in_folder = folder / expanded(name)
+    if path_in_folder.exists():
+        return str(path_in_folder)
     if Path(name).exists():
         path = relative(Path(name).absolute(), folder)
         raise ConfigError(

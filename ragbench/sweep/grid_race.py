@@ -74,13 +74,19 @@ class Contest:
     made_from: str
 
     def expected_saving(self) -> str:
-        """Return which fraction of the evaluations a race takes, by races on stored results."""
-        scores: dict[str, Sequence[float | None]] = {}
+        """Return a sentence with the fraction of the evaluations that a race takes, found by
+        simulated races on the stored scores; fewer than three configurations with scores are too few.
+        """
+        stored_scores: dict[str, Sequence[float | None]] = {}
         for name in self.race.scores:
-            with suppress(DataError, ConfigError):
-                scores[name] = self._answered(name, len(self.race.draws))[0]
-        least = min((values.count(None) for values in scores.values()), default=0)
-        scores = {name: each for name, each in scores.items() if each.count(None) == least}
+            with suppress(DataError, ConfigError):  # it has no result yet
+                stored_scores[name], _ = self._answered(name, len(self.race.draws))
+        # Only the configurations with the fewest unscored questions are raced.
+        min_unscored = min((values.count(None) for values in stored_scores.values()), default=0)
+        scores = {}
+        for name, values in stored_scores.items():
+            if values.count(None) == min_unscored:
+                scores[name] = values
         if len(scores) < 3:
             return (
                 "the savings of a race cannot be estimated: there are no stored scores to race on"
@@ -92,15 +98,18 @@ class Contest:
         )
 
     def _answered(self, name: str, n_draws: int) -> tuple[list[float | None], float | None]:
-        """Return the scores of the first draws, None where one is unscored, and dollars per question."""
+        """Return the stored scores of a configuration for the questions of the first `n_draws` draws
+        (None where one is unscored), and the dollars per question (None if they are unknown).
+        """
         result = load_result(self.folder.path / name)
         rows = only(result.scores, self.race.measure).dropna()
         values = dict(zip(rows["query_id"], rows["value"], strict=True))
         query_ids = chain.from_iterable(self.race.draws[:n_draws])
-        facts = result.facts
-        cost = questions_cost(facts)
-        each = None if cost is None else cost / len(result.queries)
-        return [values.get(query_id) for query_id in query_ids], each
+        scores = [values.get(query_id) for query_id in query_ids]
+        total_cost = questions_cost(result.facts)
+        if total_cost is None:
+            return scores, None
+        return scores, total_cost / len(result.queries)
 
     def hold(
         self, jobs: Mapping[str, Job], executor: Executor, console: Console
@@ -132,16 +141,22 @@ class Contest:
         return left, outcomes, race.summary
 
     def _unfinished(self, jobs: Mapping[str, Job], n_draws: Mapping[str, int]) -> dict[str, Job]:
-        """Return a job per configuration that has not yet answered its draws, in their order."""
-        parts = {name: self._part(jobs[name], n) for name, n in n_draws.items() if name in jobs}
-        return {
-            name: job
-            for name, job in parts.items()
-            if not self.folder.is_finished(name, job.configuration, job.source or {})
-        }
+        """Return a job for each configuration that has not yet answered its draws, in the order of
+        `n_draws` (configuration -> number of draws that it answers).
+        """
+        unfinished = {}
+        for name, n in n_draws.items():
+            if name not in jobs:
+                continue
+            job = self._part(jobs[name], n)
+            if not self.folder.is_finished(name, job.configuration, job.source or {}):
+                unfinished[name] = job
+        return unfinished
 
     def _after_round(self, race: Race, n_draws: Mapping[str, int], end: int) -> Race:
-        """Return the race with the answers of a round. Costs are of the first round."""
+        """Return the race with the scores of a round, which ends at the draw `end`. The cost per
+        question is kept from the first round.
+        """
         scores, costs = dict(race.scores), dict(race.costs)
         is_first = race.drawn == 0
         for name, n in n_draws.items():
@@ -169,17 +184,20 @@ class Contest:
 
 
 def _draws_to_answer(race: Race, end: int) -> dict[str, int]:
-    """Return configuration -> how many draws it answers by the end of a round, for those that are
-    left, the nearest to a decision first. One that has led answers all: the others are compared with
-    it.
+    """Return configuration -> the number of draws that it answers by the end of a round, without the
+    dropped ones, the nearest to a decision first.
+
+    A configuration that has led answers all draws: the others are compared with it.
     """
     names = list(race.scores)
     nearest_first = np.argsort(-race.drops.capital, kind="stable")
-    return {
-        names[arm]: len(race.draws) if arm in race.drops.led else end
-        for arm in nearest_first
-        if names[arm] not in race.stopped
-    }
+    n_draws = {}
+    for arm in nearest_first:  # an arm is a configuration's number in `names`
+        if names[arm] in race.stopped:
+            continue
+        has_led = arm in race.drops.led
+        n_draws[names[arm]] = len(race.draws) if has_led else end
+    return n_draws
 
 
 def contest_of(
@@ -225,8 +243,9 @@ def contest_of(
     race.values  # noqa: B018  # refuses a measure that is not one from 0 to 1
     parts = json.dumps([grid.runs, sources, race.measure, margin, race.draws], sort_keys=True)
     made_from = hashlib.sha256(parts.encode()).hexdigest()
-    stored, stored_from = load_race(folder.path)
-    race = stored if stored and stored_from == made_from else race
+    stored_race, stored_from = load_race(folder.path)
+    if stored_race and stored_from == made_from:  # the same race, interrupted
+        race = stored_race
     return Contest(folder, measure, race, made_from)
 
 
@@ -271,7 +290,7 @@ def answer_round(values: Mapping[str, Any]) -> Result:
     journal = folder / JOURNAL
     answers = journal.read_bytes() if journal.is_file() else b""
     save(result, folder)
-    if answers:  # the next rounds need them
+    if answers:  # `save` removes the journal of a complete result; the next rounds need it
         write_durably(journal, answers)
     return result
 

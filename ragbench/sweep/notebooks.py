@@ -30,7 +30,10 @@ def packaged(name: str = "") -> Path:
     >>> packaged("evaluate.ipynb").is_file(), packaged("quickstart.toml").is_file()
     (True, True)
     """
-    return (_INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1] / "notebooks") / name
+    folder = _INSTALLED
+    if not folder.is_dir():  # in a checkout they are at its top
+        folder = _INSTALLED.parents[1] / "notebooks"
+    return folder / name
 
 
 def is_installed(path: Path) -> bool:
@@ -50,7 +53,8 @@ def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
     """
     texts = {folder / path.name: path.read_bytes() for path in sorted(packaged().glob("*.ipynb"))}
     for path, text in texts.items():
-        if path.exists() and not force and not (path.is_file() and path.read_bytes() == text):
+        is_same = path.is_file() and path.read_bytes() == text
+        if path.exists() and not is_same and not force:
             raise ConfigError(
                 f"{path} is there already and differs; name another folder, or replace it with "
                 "--force"
@@ -135,7 +139,13 @@ def digest_of(notebook: Mapping[str, Any]) -> tuple[str, list[tuple[str, str, li
 
 
 def _parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list[type]]]:
-    """Return the default and the types of each name that a cell sets; no types if it may have any."""
+    """Return name -> default and name -> types, for each name that the parameters cell sets.
+
+    The types are those of the annotation, else of the default; [] means that any type is accepted.
+
+    Raises:
+        ConfigError: the cell is not Python, or a default is not a plain value.
+    """
     try:
         tree = ast.parse(source)
     except SyntaxError as exc:
@@ -159,6 +169,7 @@ def _parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list
                 "the parameters cell); expected a plain value, because it is part of the "
                 "configuration"
             ) from exc
+        # an annotation such as "str | int" names several types
         words = re.findall(r"\w+", kinds or type(defaults[name]).__name__)
         types[name] = [_TYPES[word] for word in words if word in _TYPES]
     return defaults, types
@@ -238,9 +249,9 @@ def without_machine(
         renamed: text -> its replacement, everywhere.
         folders: absolute folders and what replaces them in outputs and metadata.
     """
-    checkout = str(Path(__file__).parents[2])  # which our own warnings name
-    every = {str(Path.home()): "~", checkout: "<ragbench>", sys.prefix: "<python>", **folders}
-    short_names = {folder.rstrip("/\\"): short for folder, short in every.items()}
+    checkout = str(Path(__file__).parents[2])  # ragbench's own warnings name it
+    all_folders = {str(Path.home()): "~", checkout: "<ragbench>", sys.prefix: "<python>", **folders}
+    short_names = {folder.rstrip("/\\"): short for folder, short in all_folders.items()}
     longest_first = sorted(filter(None, short_names), key=len, reverse=True)
     # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
     # In tracebacks a colour code, which ends in a letter, precedes the path.
@@ -248,26 +259,25 @@ def without_machine(
         rf"(\x1b\[[\d;]*m|(?<![\w.~:/\\-]))({'|'.join(map(re.escape, longest_first))})(?=[/\\])"
     )
 
-    def clean(value: Any, deep: bool) -> Any:
+    def clean(value: Any, *, is_output: bool) -> Any:
+        """Return a part of the notebook with texts replaced; folders only in outputs and metadata."""
         if isinstance(value, str):
             for old, new in renamed.items():
                 value = value.replace(old, new)
-            return (
-                absolute.sub(lambda m: m[1] + short_names[m[2]], _CELL_FILE.sub("<cell>", value))
-                if deep
-                else value
-            )
+            if not is_output:
+                return value
+            value = _CELL_FILE.sub("<cell>", value)
+            return absolute.sub(lambda match: match[1] + short_names[match[2]], value)
         if isinstance(value, list):
-            return [clean(part, deep) for part in value]
+            return [clean(part, is_output=is_output) for part in value]
         if isinstance(value, dict):
-            # Images are long, hold no path, and must not change.
-            return {
-                key: part
-                if key.startswith("image/")
-                else clean(part, deep or key in {"outputs", "metadata"})
-                for key, part in value.items()
-            }
+            cleaned_parts = {}
+            for key, part in value.items():
+                is_image = key.startswith("image/")  # long, without paths, and must not change
+                is_inside_output = is_output or key in {"outputs", "metadata"}
+                cleaned_parts[key] = part if is_image else clean(part, is_output=is_inside_output)
+            return cleaned_parts
         return value
 
-    cleaned: dict[str, Any] = clean(notebook, False)
+    cleaned: dict[str, Any] = clean(notebook, is_output=False)
     return cleaned

@@ -97,12 +97,12 @@ def plan(
             name for name in names if folder.is_finished(name, grid.runs[name], sources[name])
         ]
     to_run = [name for name in names if name not in finished]
-    asking = _asking(grid, to_run)
-    lacking = _lacking(grid)
-    requests = DryRun()
-    if asking and lacking:
+    asking = _configurations_that_ask(grid, to_run)
+    missing = _missing_parameter(grid)
+    requests = DryRun()  # none
+    if asking and missing:
         notes.append(
-            f"{grid.notebook.path.name} has no parameter {lacking}, so its requests cannot be "
+            f"{grid.notebook.path.name} has no parameter {missing}, so its requests cannot be "
             "foreseen"
         )
     else:
@@ -151,27 +151,29 @@ def ask_in_batches(
         ConfigError: requests cannot be foreseen, or a model has no batch interface.
         ModelError: see `ragbench.llms.answer_in_batches`.
     """
-    asking = _asking(grid, names)
-    lacking = _lacking(grid)
-    if settings.replies != "on" or (asking and lacking):
-        which = f", which has {lacking}" if lacking else ""
+    asking = _configurations_that_ask(grid, names)
+    missing = _missing_parameter(grid)
+    if settings.replies != "on" or (asking and missing):
+        which = f", which has {missing}" if missing else ""
         raise ConfigError(
             "--batch needs the reply store, and a notebook with the parameters of evaluate.ipynb"
             f"{which}"
         )
     submitted = set[str]()
+    # Requests for verdicts are foreseen only once the answers are there, so the dry run is repeated
+    # until it foresees nothing new.
     while asking:
         foreseen = _dry_run(working_folder(grid), asking, settings).to_send
-        left = [request for request in foreseen if request.key not in submitted]
+        not_submitted = [request for request in foreseen if request.key not in submitted]
         try:
-            keys = answer_in_batches(left, log)
+            new_keys = answer_in_batches(not_submitted, log)
         except ModelError as exc:
             if exc.failure is not FailureKind.BUDGET:
                 raise
             return  # the runs come to the same request, and report it
-        if not keys:
+        if not new_keys:
             return
-        submitted |= keys
+        submitted |= new_keys
 
 
 def check_batches(
@@ -186,14 +188,14 @@ def check_batches(
     Raises:
         ConfigError: configurations would ask for the same; nothing has been sent then.
     """
-    asking = _asking(grid, names)
+    asking = _configurations_that_ask(grid, names)
     if settings.replies != "on" or not asking:
         return
     batches = pending_batches()
     if not batches:
         return
     foreseen_keys: set[str] = set()
-    if not _lacking(grid):
+    if not _missing_parameter(grid):
         foreseen = _dry_run(working_folder(grid), asking, settings)
         foreseen_keys = {request.key for request in foreseen.to_send}
     again = []
@@ -210,7 +212,7 @@ def check_batches(
     log(f"Batches are not collected yet, by their sweep with --batch: {described(batches)}")
 
 
-def _asking(grid: Grid, names: Iterable[str]) -> list[dict[str, Any]]:
+def _configurations_that_ask(grid: Grid, names: Iterable[str]) -> list[dict[str, Any]]:
     """Return the parameters of the configurations that ask a language model or another system."""
     asking = []
     for name in names:
@@ -228,7 +230,7 @@ def _asking(grid: Grid, names: Iterable[str]) -> list[dict[str, Any]]:
     return asking
 
 
-def _lacking(grid: Grid) -> str:
+def _missing_parameter(grid: Grid) -> str:
     """Return the first parameter without which the requests of a grid's notebook cannot be foreseen;
     "" if the notebook has all.
     """
@@ -236,10 +238,10 @@ def _lacking(grid: Grid) -> str:
 
 
 def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settings) -> DryRun:
-    """Return everything that evaluate.ipynb asks with these parameters; indexes and searches are
-    computed and stay in the cache for the sweep.
+    """Return the requests that evaluate.ipynb would send with the parameters of each configuration;
+    nothing is sent. Indexes and searches are computed, and stay in the cache for the sweep.
     """
-    retrieval = ""
+    retrieval = ""  # the text of the parameters that `system` was made with
     with dry_run() as requests, searched(folder), in_force(settings):
         # Configurations that share chunks and run follow each other, so that one of each is in
         # memory at a time.
@@ -247,9 +249,12 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
             if _retrieval(parameters) != retrieval:
                 retrieval = _retrieval(parameters)
                 dataset = load_named(parameters, folder)
-                local = {name: _from_here(name, parameters[name], folder) for name in parameters}
+                local = {
+                    name: _path_from_here(name, parameters[name], folder) for name in parameters
+                }
                 system = system_of(local, dataset)
-            if isinstance(system, Pipeline) and parameters.get("llm", "extractive") not in NO_MODEL:
+            has_generator = parameters.get("llm", "extractive") not in NO_MODEL
+            if isinstance(system, Pipeline) and has_generator:
                 names = ("prompt", "k", "max_tokens", "temperature")
                 options = {name: parameters[name] for name in names if name in parameters}
                 options["max_context_tokens"] = parameters.get("max_context_tokens") or None
@@ -263,13 +268,15 @@ def _retrieval(parameters: Mapping[str, Any]) -> str:
     """Return the parameters that decide which passages are retrieved, as a text to sort by."""
     names = ["system", *_RETRIEVAL]
     if parameters.get("expand") == "merge":
-        names.append("k")  # whose best chunks are joined
+        names.append("k")  # neighbours among the best k chunks are joined
     return str([parameters.get(name) for name in names])
 
 
-def _from_here(name: str, value: Any, folder: Path) -> Any:
-    """Return a parameter with its path, if it has one, relative to the working directory: a system's
-    file, or a folder at the end of a text such as "dense:models/mine".
+def _path_from_here(name: str, value: Any, folder: Path) -> Any:
+    """Return a parameter's value with its path, if it has one, as this process finds it: a system's
+    file, or a folder at the end of a text such as "dense:models/mine". Other values are unchanged.
+
+    `folder` is the folder that paths in the grid are relative to.
     """
     if name == "system" and value.endswith((".toml", *RECORDED)):
         return resolved_name(value, folder)

@@ -69,14 +69,16 @@ def packages_of(runs: Collection[Mapping[str, Any]]) -> list[str]:
 
 
 def _preload() -> None:
+    """Import `_MODULES` in the process that runs are forked from; end it if the sweep ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep
     sys.path[:] = filter(None, sys.path)  # nothing is imported from the working folder
     gc.disable()  # a collection writes to, and so copies, the memory that forks share
     os.environ.update(_VARIABLES)
-    sweep = os.getppid()
+    sweep_process = os.getppid()
     vars(builtins)["get_ipython"] = _get_ipython
     for name in _MODULES:
-        if os.getppid() != sweep:
+        has_sweep_ended = os.getppid() != sweep_process
+        if has_sweep_ended:
             os._exit(0)
         with warnings.catch_warnings(), suppress(Exception):  # a cell that needs it shows the error
             warnings.simplefilter("ignore")
@@ -91,17 +93,24 @@ def _preload() -> None:
 def begin(
     job: str, environment: Mapping[str, str], threads: int, outcome: Connection[Any, Any]
 ) -> None:
-    """Run a job (as JSON) in this process, which leads a group with all that it starts, as if
-    freshly started.
+    """Run a job in this process, a fork, as if the process had been started for it.
+
+    Args:
+        job: as JSON.
+        environment: the variables of the run.
+        threads: how many threads the run may use.
+        outcome: the pipe by which the run reports its end.
     """
     if hasattr(os, "setsid"):
-        os.setsid()
+        os.setsid()  # this process leads a group with all that it starts, so that all can be ended
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    gc.freeze()
+    gc.freeze()  # shared memory is not looked at by collections, which would copy it
     gc.enable()
-    by_imports = {name: value for name, value in os.environ.items() if _BEFORE.get(name) != value}
+    set_by_imports = {
+        name: value for name, value in os.environ.items() if _BEFORE.get(name) != value
+    }
     os.environ.clear()
-    os.environ.update({**by_imports, **_VARIABLES, **environment})
+    os.environ.update({**set_by_imports, **_VARIABLES, **environment})
     os.environ["TOKENIZERS_PARALLELISM"] = str(threads > 1).lower()
     threadpool_limits(threads)
     if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself

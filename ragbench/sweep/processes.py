@@ -65,13 +65,17 @@ class _Running:
 
 
 def available_cores() -> int:
-    """Return the cores that this process may use: its affinity, and the quota of its container."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    """Return the number of cores that this process may use: the smaller of its affinity (or of all
+    cores, where a system has none) and the quota of its container, and at least 1.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        cores = min(cores, max(1, int(quota) // int(period)))  # "max" means no quota
+        # a quota of "max" means no quota, and is a ValueError here
+        cores = min(cores, max(1, int(quota) // int(period)))
     return cores
 
 
@@ -81,37 +85,37 @@ def default_jobs() -> int:
 
 
 def _free_memory() -> float:
+    """Return the bytes of memory that are free on this machine and in its container; infinity where
+    the system does not tell.
+    """
     free = float("inf")
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = 1024.0 * int(
-            next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
-        )
     with suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                kilobytes = int(line.split()[1])
+                free = 1024.0 * kilobytes
+                break
+    with suppress(OSError, ValueError):  # no container, or one without a limit
         group = Path("/sys/fs/cgroup")
-        free = min(
-            free,
-            float((group / "memory.max").read_text())
-            - float((group / "memory.current").read_text()),
-        )
+        limit = float((group / "memory.max").read_text())
+        used = float((group / "memory.current").read_text())
+        free = min(free, limit - used)
     return free
 
 
 def threads_of(jobs: int, environment: Mapping[str, str]) -> int:
-    """Return how many threads each of `jobs` runs side by side may use, so that all have as many as
-    there are cores.
-
-    A smaller number in a variable such as OMP_NUM_THREADS holds.
+    """Return how many threads each of `jobs` runs side by side may use: the cores divided by the
+    jobs, at least 1, and no more than a variable such as OMP_NUM_THREADS allows.
 
     >>> threads_of(1, {"OMP_NUM_THREADS": "1"}), threads_of(10_000, {})
     (1, 1)
     """
-    limits = [
-        int(value)
-        for name in _THREADS
-        if (value := environment.get(name, "")).isdigit() and int(value) > 0
-    ]
-    return min([max(1, available_cores() // jobs), *limits])
+    n_threads = max(1, available_cores() // jobs)
+    for name in _THREADS:
+        value = environment.get(name, "")
+        if value.isdigit() and int(value) > 0:
+            n_threads = min(n_threads, int(value))
+    return n_threads
 
 
 class Executor(Protocol):
@@ -151,18 +155,25 @@ class LocalExecutor:
             _reap_at_exit()
 
     def start(self, job: Job) -> None:
-        """Start the process of one run."""
+        """Start the process of one run.
+
+        If the process that runs are forked from has died, it is started anew for the second try; the
+        third starts a new Python instead, as do all later runs.
+
+        Raises:
+            SweepError: none of three tries starts a process.
+        """
         job.input.write_text(job.text, encoding="utf-8")
         (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
         (job.staging / "worker.log").touch()
-        for attempt in range(3):
+        for n_tries in (1, 2, 3):
             try:
                 self._running.append(self._started(job))
                 return
-            except (OSError, EOFError) as exc:  # the process with the imports has died
-                if attempt == 2:
+            except (OSError, EOFError) as exc:
+                if n_tries == 3:
                     raise SweepError(f"no process can be started: {exc}") from exc
-                if attempt == 1 and self._context.get_start_method() == "forkserver":
+                if n_tries == 2 and self._context.get_start_method() == "forkserver":
                     self._context = multiprocessing.get_context("spawn")
                     self._log(
                         f"Each run starts a new Python process, which takes "
@@ -170,18 +181,19 @@ class LocalExecutor:
                     )
 
     def ended(self) -> list[Outcome]:
-        """Return how the runs ended that have ended since the last call."""
+        """Return how the runs ended that have ended since the last call; [] if none has."""
         outcomes = []
         for run in list(self._running):
-            if (ending := _ending(run)) is not None:
-                _kill(run.process)
-                self._running.remove(run)
-                if ending.error:
-                    with suppress(
-                        OSError
-                    ):  # a disk that is full keeps no notebook, but never a part of one
-                        tidy(run.job, ending.error)
-                outcomes.append(ending)
+            outcome = _outcome_of(run)
+            if outcome is None:
+                continue
+            _kill(run.process)
+            self._running.remove(run)
+            if outcome.error:
+                # on a full disk the notebook of a failed run is missing, but never half written
+                with suppress(OSError):
+                    tidy(run.job, outcome.error)
+            outcomes.append(outcome)
         return outcomes
 
     def stop(self) -> None:
@@ -191,6 +203,7 @@ class LocalExecutor:
         self._running = []
 
     def _started(self, job: Job) -> _Running:
+        """Start the process of a run, with its part of the cores, and return its handle."""
         receiver, sender = self._context.Pipe(duplex=False)
         threads = threads_of(self.side_by_side, os.environ)
         environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
@@ -237,20 +250,24 @@ def _without_main() -> Iterator[None]:
             sys.modules["__main__"] = main
 
 
-def _ending(run: _Running) -> Outcome | None:
-    """Return how a run ended, None while it is at work."""
+def _outcome_of(run: _Running) -> Outcome | None:
+    """Return how a run ended, None while it is at work.
+
+    A run ends by the message that it sends, by the death of its process, or because it takes longer
+    than its limit.
+    """
     seconds = time.monotonic() - run.started
-    over = run.process.exitcode is not None  # before looking for its last message
+    # This is looked up before the message: a process may send its message and end in between.
+    has_ended = run.process.exitcode is not None
     try:
         if run.outcome.poll():
             error, failure = run.outcome.recv()
             return Outcome(run.job.name, seconds, error, failure)
-    except (OSError, EOFError):
+    except (OSError, EOFError):  # the process died without a message
         pass
-    if over:
-        return Outcome(
-            run.job.name, seconds, _how_it_died(run), lost=run.process.exitcode == _SERVER_DIED
-        )
+    if has_ended:
+        is_lost = run.process.exitcode == _SERVER_DIED
+        return Outcome(run.job.name, seconds, _how_it_died(run), lost=is_lost)
     if time.monotonic() > run.deadline:
         error = f"the run did not end within its run_timeout and was killed ({seconds:.0f} s)"
         return Outcome(run.job.name, seconds, error)
@@ -258,33 +275,29 @@ def _ending(run: _Running) -> Outcome | None:
 
 
 def _how_it_died(run: _Running) -> str:
+    """Return why the process of a run ended without a message: a signal, or its exit status with the
+    last line that it printed.
+    """
     code = run.process.exitcode
-    if code is not None and code < 0:
+    if code is not None and code < 0:  # minus the number of the signal
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        return f"the process of the run was killed by {name}" + (
-            " (out of memory?)" if name == "SIGKILL" else ""
-        )
-    log = (
-        (run.job.staging / "worker.log")
-        .read_text(encoding="utf-8", errors="replace")
-        .strip()
-        .splitlines()
-    )
-    return (
-        f"the process of the run ended with "
-        f"status {code}: {printable(log[-1]) if log else 'it printed nothing'}"
-    )
+        hint = " (out of memory?)" if name == "SIGKILL" else ""
+        return f"the process of the run was killed by {name}{hint}"
+    log_path = run.job.staging / "worker.log"
+    log = log_path.read_text(encoding="utf-8", errors="replace")
+    lines = log.strip().splitlines()
+    last_words = printable(lines[-1]) if lines else "it printed nothing"
+    return f"the process of the run ended with status {code}: {last_words}"
 
 
 def _kill(process: BaseProcess) -> None:
     """End the process of a run and all that it has started."""
     if hasattr(os, "killpg") and process.pid is not None:
-        with suppress(
-            ProcessLookupError, PermissionError
-        ):  # it has no group yet, or nothing is left of it
+        # the process leads no group yet, or nothing is left of the group
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.join()

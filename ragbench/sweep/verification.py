@@ -380,13 +380,14 @@ def _values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
             values[table.name] = frame.stack(future_stack=True)
         return values, ""
     result = load_result(path, check=False)
-    columns = ["query_id", "measure", "value"]
-    rows = [
-        (query, doc, score) for query, docs in result.run.items() for doc, score in docs.items()
-    ]
+    columns = ["query_id", "measure", "value"]  # of the run: the query, the document, its score
+    rows = []
+    for query_id, scores in result.run.items():
+        for doc_id, score in scores.items():
+            rows.append((query_id, doc_id, score))
     frames = {"scores.csv": result.scores, "run.trec": pd.DataFrame(rows, columns=columns)}
     for name, frame in frames.items():
-        values[name] = frame.set_index(columns[:2])["value"]
+        values[name] = frame.set_index(["query_id", "measure"])["value"]
     return values, str(result.config["dataset"].get("fingerprint"))
 
 

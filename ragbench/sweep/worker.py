@@ -33,9 +33,10 @@ class _UnusableError(SweepError):
 
 
 def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
-    """Execute a job (as JSON) in this process, and send its error and the kind of its failure.
+    """Execute a job (as JSON) in this process, send (error, kind of failure), and end the process:
+    ("", None) if the run succeeded.
 
-    The process ends with the one that has started it, and at the job's time limit.
+    The process also ends when the process that started it does, and at the job's time limit.
     """
     job = Job.from_json(job_text)
     log = os.open(job.staging / "worker.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -50,39 +51,54 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
         if job.source is not None:
             _stamp(job)
             system = str(job.configuration.get("system", ""))
-            recorded = system.endswith(RECORDED)  # whose failures cannot be requested again
+            is_recorded = system.endswith(RECORDED)  # its failed answers cannot be asked for again
             receiver = "system" if system else "language model"
             if not tables_of(job.results):
-                _check_requests(job.results, receiver, allow_failed=job.allow_failed or recorded)
+                allow_failed = job.allow_failed or is_recorded
+                _check_requests(job.results, receiver, allow_failed=allow_failed)
         tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
-        error, failure = printable(_explain(exc)), getattr(exc, "failure", None)
-    atexit._run_exitfuncs()  # which processes of multiprocessing leave out
+        error = printable(_explain(exc))
+        failure = getattr(exc, "failure", None)
+    atexit._run_exitfuncs()  # processes of multiprocessing do not call these functions
     outcome.send((error, failure))
-    _end(0)  # with all processes of the notebook: the sweep may have been killed meanwhile
+    # all processes of the notebook end too: the sweep may have been killed meanwhile
+    _end_with_group(0)
 
 
 def _end_in_time(job: Job, writers: list[Any], outcome: connection.Connection[Any, Any]) -> None:
+    """Wait for the time limit of a job, or the end of the process that started this one; then end
+    this process.
+
+    At the time limit the notebook is first written as far as it came, by `writers`, and the reason
+    is sent.
+    """
     parent = parent_process()
     assert parent is not None
-    if not connection.wait([parent.sentinel], job.run_timeout or None):
+    ended = connection.wait([parent.sentinel], job.run_timeout or None)  # [] at the time limit
+    if not ended:
         for write in writers:
-            with suppress(Exception):  # a cell is writing to it
+            with suppress(Exception):  # a cell may be writing to the notebook
                 write()
         limit = f"{job.run_timeout:g} s (run_timeout under [sweep])"
         outcome.send((f"the run did not end within {limit} and was stopped", None))
-    _end(75)
+    _end_with_group(75)  # EX_TEMPFAIL: the run may succeed another time
 
 
-def _end(status: int) -> None:
+def _end_with_group(status: int) -> None:
+    """End this process and all processes that it has started, at once; `status` is for systems
+    without groups of processes.
+    """
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
     os._exit(status)
 
 
 def _check_criteria(job: Job) -> None:
-    """Refuse criteria that differ from the criteria that the result would name: a file or a module was
-    changed since the sweep began, or this machine has another one.
+    """Raise SweepError if the criteria have changed since the sweep began: the result would name
+    others than it was judged by.
+
+    A file or a module was edited, or this machine has another one.
     """
     expected = (job.source or {}).get("criteria_sha256")
     if expected is None:
@@ -110,6 +126,9 @@ def load_papermill() -> Any:
 
 
 def _execute(job: Job, writers: list[Any]) -> None:
+    """Execute the notebook of a job by papermill, in its working folder. The function that writes the
+    notebook as far as it came is appended to `writers`.
+    """
     papermill = load_papermill()
     from papermill.iorw import LocalHandler, papermill_io
 
@@ -123,7 +142,7 @@ def _execute(job: Job, writers: list[Any]) -> None:
         def write(self, buf: str, path: str) -> None:
             write_durably(Path(path), buf)
 
-    papermill_io.register(str(job.output), WholeFile())  # for paths that begin like this
+    papermill_io.register(str(job.output), WholeFile())  # for paths that begin with this one
     papermill.execute_notebook(
         # papermill takes braces in a path for placeholders
         str(job.input).replace("{", "{{").replace("}", "}}"),
@@ -139,10 +158,15 @@ def _execute(job: Job, writers: list[Any]) -> None:
 
 
 def _stamp(job: Job) -> None:
-    """Complete config.json with facts that the notebook cannot know: its source, and its own
-    defaults.
+    """Complete config.json with facts that the notebook cannot know: all parameters of the
+    configuration, and the inputs of the result.
+
+    Raises:
+        _UnusableError: the notebook saved no result, saved other parameters than it was run with, or
+            the system has changed.
     """
-    path, configuration = job.results / "config.json", job.configuration
+    path = job.results / "config.json"
+    configuration = job.configuration
     if path.is_file():
         config = json.loads(path.read_text(encoding="utf-8"))
     elif tables_of(job.results):
@@ -165,8 +189,9 @@ def _stamp(job: Job) -> None:
 
 
 def _check_system(job: Job) -> None:
-    """Refuse a run whose system has been edited since the sweep began; `verify` replaces systems."""
-    if SNAPSHOT_VARIABLE not in job.environment:
+    """Raise _UnusableError if the system has been edited since the sweep began."""
+    is_of_sweep = SNAPSHOT_VARIABLE in job.environment  # `verify` replaces systems
+    if not is_of_sweep:
         return
     system = str(job.parameters.get("system") or "")
     expected = (job.source or {}).get("system_sha256")
@@ -177,8 +202,10 @@ def _check_system(job: Job) -> None:
 
 
 def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
-    """Refuse a run whose requests failed: what came back is stored, so running it again asks for
-    the rest.
+    """Raise _UnusableError if requests of a run failed, or were not sent for lack of money. Replies
+    that came back are stored, so running it again sends the others alone.
+
+    `asked` names the receiver of the requests, for the message.
     """
     failed = failed_requests(results)
     unaffordable = [reason for kind, reason in failed if kind is FailureKind.BUDGET]
@@ -197,7 +224,7 @@ def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
 
 
 def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
-    """Return kind and reason of each request that failed; [] when all have come back.
+    """Return the kind and the reason of each request of a result that failed; [] if none did.
 
     An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would
     give the same.
@@ -207,12 +234,18 @@ def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
         for line in (results / name).read_text(encoding="utf-8").split("\n"):
             record = json.loads(line) if line.strip() else {}
             usage = record.get("usage")
-            replies += usage if isinstance(usage, list) else [usage or record]
-    return [
-        (FailureKind(reply.get("failure") or FailureKind.ERROR), " ".join(reply["error"].split()))
-        for reply in replies
-        if reply.get("error") is not None
-    ]
+            if isinstance(usage, list):  # a verdict of several requests
+                replies += usage
+            else:
+                replies.append(usage or record)  # a system's failure is in the answer itself
+    failures = []
+    for reply in replies:
+        if reply.get("error") is None:
+            continue
+        kind = FailureKind(reply.get("failure") or FailureKind.ERROR)
+        reason = " ".join(reply["error"].split())
+        failures.append((kind, reason))
+    return failures
 
 
 def _explain(exc: Exception) -> str:
@@ -236,8 +269,8 @@ _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", None)}
 
 
 def _mark(notebook: dict[str, Any], error: str) -> None:
-    """Show the error in the notebook, where papermill has not: on top, and at the cell that was
-    running.
+    """Show the error in the notebook, on top and at the cell that was running, unless papermill has
+    done so. `notebook` is changed in place.
     """
     from papermill.execute import ERROR_MARKER_TAG
 
@@ -255,8 +288,13 @@ def _mark(notebook: dict[str, Any], error: str) -> None:
 
 
 def tidy(job: Job, error: str = "") -> None:
-    """Keep what belongs to one machine out of the executed notebook (or its source), and mark an
-    error in it.
+    """Write the executed notebook of a job without times, and without paths of this machine; with an
+    `error` it is marked.
+
+    If there is no executed notebook, because the run failed early, its source takes the place.
+
+    Raises:
+        OSError, ValueError: the run succeeded, and its notebook cannot be read.
     """
     try:
         notebook = json.loads(job.output.read_text(encoding="utf-8"))
@@ -273,7 +311,8 @@ def tidy(job: Job, error: str = "") -> None:
             cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
             if "id" in cell:
                 cell["id"] = "injected-parameters"
-        if {*tags} & {"injected-parameters", "parameters"}:  # results are on the first screen
+        # hidden, so that results are on the first screen
+        if {*tags} & {"injected-parameters", "parameters"}:
             cell["metadata"] |= {
                 "jupyter": {"source_hidden": True},
                 "transient": {"remove_source": True},
