@@ -166,13 +166,23 @@ def _open() -> _Database:
 
 
 class _Database:
+    """The SQLite file of a process, with one connection, which its threads share in turn."""
+
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._inode = -1
+        self._inode = -1  # of the file that the connection is open on
 
     def run(self, work: Callable[[Execute], Result]) -> Result:
+        """Return the result of `work`, which gets a function that executes statements.
+
+        If the file is damaged, it is replaced by a new one, with all that can be read, and `work` is
+        called once more.
+
+        Raises:
+            StoreError: the file cannot be used.
+        """
         with self._lock:
             try:
                 try:
@@ -181,7 +191,7 @@ class _Database:
                     # UnicodeDecodeError for damaged names of columns
                     if not _is_damage(exc):
                         raise
-                    self._set_aside(exc)
+                    self._replace_damaged_file(exc)
                     return work(self._statements())
             except StoreError:
                 raise
@@ -222,11 +232,14 @@ class _Database:
                 self._connection.close()
             self._connection = None
 
-    def _set_aside(self, exc: Exception) -> None:
-        seen = self._inode if self._connection is not None else _inode(self._file)
+    def _replace_damaged_file(self, exc: Exception) -> None:
+        """Rename the damaged file and SQLite's files next to it, take over into a new file what can
+        be read, and warn. Nothing is done if another process has replaced the file.
+        """
+        damaged_inode = self._inode if self._connection is not None else _inode(self._file)
         self._close()
         with locked(self._file.with_suffix(".lock"), timeout_s=_BUSY_S):
-            if _inode(self._file) != seen:
+            if _inode(self._file) != damaged_inode:
                 return  # another process was faster
             damaged = self._file.with_name(
                 f"{self._file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite"
@@ -238,16 +251,21 @@ class _Database:
                     Path(f"{self._file}{suffix}").rename(f"{damaged}{suffix}")
             self._connection = _connect(self._file)
             self._inode = _inode(self._file)
-            saved, account = _salvage(damaged, self._connection)
+            n_saved, warning_on_budgets = _salvage(damaged, self._connection)
         warn_user(
             f"the reply store {self._file} is damaged ({exc}); it was moved to {damaged.name} "
-            f"and {saved} replies were taken over from it. What could not be read must be asked "
-            f"for, and paid for, again{account}",
+            f"and {n_saved} replies were taken over from it. What could not be read must be asked "
+            f"for, and paid for, again{warning_on_budgets}",
             RuntimeWarning,
         )
 
 
 def _connect(file: Path) -> sqlite3.Connection:
+    """Return a connection to the file, which is created with its tables if it does not exist.
+
+    Raises:
+        StoreError: the file has the format of another version of ragbench.
+    """
     # Prompts, documents and answers are private; SQLite's other files get the same
     # permissions.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
@@ -255,13 +273,14 @@ def _connect(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
     )
-    # A flipped bit may be no UTF-8: that is the matter of its row, whose checksum tells.
+    # A text with a flipped bit may not be UTF-8. It is decoded all the same: the checksum of its row
+    # shows that it is damaged.
     connection.text_factory = _text
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")  # a paid reply survives a loss of power, too
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
+        if version == 0:  # a new file
             connection.executescript(
                 f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;"
             )
@@ -289,6 +308,9 @@ def _is_damage(exc: Exception) -> bool:
 
 
 def _inode(file: Path) -> int:
+    """Return the number of the file at a path, which a new file in its place does not have; -1 if
+    there is none.
+    """
     try:
         return file.stat().st_ino
     except FileNotFoundError:
@@ -329,13 +351,13 @@ def _errno_of_opening() -> int:
 
 
 def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
-    """Take over the replies, spending and batches that can still be read, from the first row on and
-    from the last one back.
+    """Copy the replies, spending and batches that can still be read from a damaged file.
 
-    Return the number of replies, and a warning if the account of budgets is not whole.
+    Each table is read from its first row on and from its last row back, up to the damage. Returns the
+    number of replies, and a warning if not all spending could be read ("" otherwise).
     """
-    saved = 0
-    account = (
+    n_saved = 0
+    warning_on_budgets = (
         "; the account of budgets is not whole: maxima of cost no longer include earlier costs"
     )
     for order in ("ASC", "DESC"):
@@ -352,7 +374,8 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
                     with suppress(sqlite3.Error):
                         places = ",".join("?" * len(row))
                         done = into.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", row)
-                        saved += done.rowcount if table == "reply" else 0
-                if table == "spending":
-                    account = ""  # read to its end
-    return saved, account
+                        if table == "reply":
+                            n_saved += done.rowcount
+                if table == "spending":  # the table was read to its end
+                    warning_on_budgets = ""
+    return n_saved, warning_on_budgets

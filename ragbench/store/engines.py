@@ -74,6 +74,9 @@ def engine_of(
 
 
 def _new_engine(url: URL) -> Engine:
+    """Return SQLAlchemy's engine for a database: with a pool of connections for a server, with a new
+    connection each time for a file of SQLite, which is created if it does not exist.
+    """
     if url.get_backend_name() != "sqlite":
         options = {}
         if "connect_timeout" not in url.query:  # a machine that is gone does not refuse either
@@ -93,13 +96,11 @@ def _new_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, record: object) -> None:
-        connection.isolation_level = (
-            None  # so that transactions begin below, and hold changes of tables too
-        )
+        # so that transactions begin in `_begin`, and hold changes of tables too
+        connection.isolation_level = None
         connection.execute("PRAGMA foreign_keys=ON")
-        with suppress(
-            sqlite3.OperationalError
-        ):  # another process is switching it; it stays with the file
+        # It fails while another process switches the mode, which stays with the file.
+        with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
 

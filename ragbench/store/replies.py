@@ -160,24 +160,25 @@ def store(request: Request, reply: Reply) -> Reply:
 
 
 def _stored_together(request: Request, reply: Reply) -> Reply | None:
-    """Write a reply, and return the one that the database then holds for its request; None if the
-    shared database did not take it.
+    """Write a reply in one transaction with those of other threads, and return the one that is in the
+    store; None if the shared database did not take it.
 
-    Replies of several threads wait in a list; the thread that comes next writes all of them at once.
+    The thread that gets the lock to write takes all waiting replies with it; the other threads find
+    their outcome set when they get the lock.
     """
-    waiting, joining, writing = _batch(os.getpid())
+    waiting, joining_lock, writing_lock = _batch(os.getpid())
     outcome = Future[Reply | None]()
-    with joining:
+    with joining_lock:
         waiting.append((request, reply, outcome))
-    with writing:
-        if outcome.done():  # the thread before wrote this one, too
+    with writing_lock:
+        if outcome.done():  # an earlier thread wrote this reply, too
             return outcome.result()
-        with joining:
+        with joining_lock:
             # in one order, or two processes would wait for each other's rows
             together = sorted(waiting, key=lambda each: each[0].key)
             waiting.clear()
         try:
-            kept = _kept([(each, its_reply) for each, its_reply, _ in together])
+            kept = _write_or_spool([(each, its_reply) for each, its_reply, _ in together])
             for (_, _, its_outcome), stored in zip(together, kept, strict=True):
                 its_outcome.set_result(stored)
         except BaseException as exc:
@@ -197,7 +198,7 @@ def _batch(process: int) -> tuple[_Waiting, threading.Lock, threading.Lock]:
     return [], threading.Lock(), threading.Lock()
 
 
-def _kept(batch: Sequence[tuple[Request, Reply]]) -> Sequence[Reply | None]:
+def _write_or_spool(batch: Sequence[tuple[Request, Reply]]) -> Sequence[Reply | None]:
     """Write replies and return the kept ones; None for each that the shared database does not take
     at once, and that the file of this machine keeps.
     """
@@ -300,7 +301,9 @@ def _keep(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Repl
 
 
 def _older(execute: Execute, request: Request, reply: Reply) -> Reply:
-    """Return the reply to a request that is in the store; a damaged one is replaced by `reply`."""
+    """Return the reply that the store holds for a request; if that is damaged, it is replaced by
+    `reply`, which is returned.
+    """
     query = f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?"  # nosec B608: our columns
     [(*fields, checksum)] = execute(query, (request.key,))
     if checksum == _checksum(request.key, Reply(*fields)):
@@ -311,14 +314,17 @@ def _older(execute: Execute, request: Request, reply: Reply) -> Reply:
 
 @contextmanager
 def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
-    """Hold the right to send the request with this key; threads of any process that would send the
-    same request wait here.
+    """Hold the right to send the request with this key during the block; threads of any process that
+    would send the same request wait here.
 
-    The operating system releases the right when its holder dies. Raises InterruptedError if `stop`
-    is set during the wait.
+    The operating system releases the right when its holder dies.
+
+    Raises:
+        InterruptedError: `stop` was set during the wait.
+        StoreError: the reply could not be kept, so it must not be bought; or there is no lock.
     """
     stop = stop or threading.Event()
-    database.read(lambda _: None)  # where replies cannot be kept, none should be bought
+    database.read(lambda _: None)  # raises if the store cannot be used
     if database.is_shared():
         _move_spooled()
     with ExitStack() as stack:
@@ -384,8 +390,11 @@ def clear() -> int:
 
 
 def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
-    rows_by_key: dict[str, list[Reply]] = {}
-    damaged = 0
+    """Return key -> the stored replies with this value in a column, "key" or "portable". Keys without
+    a reply are left out; damaged replies are too, with a warning.
+    """
+    replies_by_key: dict[str, list[Reply]] = {}
+    n_damaged = 0
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         query = (
@@ -394,25 +403,24 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
         )
         rows = database.rows(query, some)
         if database.is_shared() and len(rows) < len(some) and database.path().exists():
-            matching = {
-                row[0] for row in rows
-            }  # replies from before this machine shared its store are used, too
-            rows += [
-                row for row in database.rows(query, some, local=True) if row[0] not in matching
-            ]
-        for row in rows:
-            reply = Reply(*row[2:-1])
-            if row[-1] == _checksum(row[1], reply):
-                rows_by_key.setdefault(row[0], []).append(reply)
+            # replies from before this machine shared its store are used, too
+            in_shared = {row[0] for row in rows}
+            for row in database.rows(query, some, local=True):
+                if row[0] not in in_shared:
+                    rows.append(row)
+        for searched_key, key, *fields, checksum in rows:
+            reply = Reply(*fields)
+            if checksum == _checksum(key, reply):
+                replies_by_key.setdefault(searched_key, []).append(reply)
             else:
-                damaged += 1
-    if damaged:
+                n_damaged += 1
+    if n_damaged:
         warn_user(
-            f"{damaged} replies in {database.path()} do not match their checksums, so they count "
+            f"{n_damaged} replies in {database.path()} do not match their checksums, so they count "
             "as missing",
             RuntimeWarning,
         )
-    return rows_by_key
+    return replies_by_key
 
 
 def _checksum(key: str, reply: Reply) -> str:
@@ -420,6 +428,7 @@ def _checksum(key: str, reply: Reply) -> str:
 
 
 def _row(request: Request, reply: Reply) -> tuple[Any, ...]:
+    """Return the values of a row of the table of replies, in the order of its columns."""
     return (
         request.key,
         request.portable,
