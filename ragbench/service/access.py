@@ -198,9 +198,11 @@ TENANT: Any = Header(None, alias="X-Tenant-Id", max_length=80, description="The 
 
 
 def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
-    """Return a dependency: the session of a caller whose role is at least this one; 403 otherwise.
+    """Return a dependency of FastAPI: the session of a caller whose role is at least this one.
 
-    `client_of` is the parameter of a request, or the dependency, that names the client.
+    Without a key the request ends with 401, with a lesser role with 403, and with 404 if a key for
+    every client reads a client that does not exist. `client_of` is the parameter of a request, or the
+    dependency, that names the client.
     """
 
     async def session(request: Request, client: str | None = client_of) -> Session:
@@ -212,7 +214,8 @@ def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
                 403, f"this needs a key of the role {role}; this key is of a {key.role}"
             )
         found = Session(request, key, None).of(client)
-        if key.client_id == EVERY_CLIENT and client and request.method in _SAFE:
+        is_any_client_open = key.client_id == EVERY_CLIENT
+        if is_any_client_open and client and request.method in _SAFE:
             await run_in_threadpool(_check_client, found)
         return found
 

@@ -163,7 +163,11 @@ def replace_threshold(
 
 
 def _measure(connection: Connection, name: str, limit: float) -> str:
-    """Return the name of a measure that a rule may have, with this limit."""
+    """Return the name under which a measure is recorded, for a rule with this limit.
+
+    Raises:
+        ConfigError: there is no such measure, or it cannot reach the limit.
+    """
     recorded = connection.execute(select(tables.score.c.measure).distinct()).scalars().all()
     if declared := find_measure(name):
         name = declared.name
@@ -300,10 +304,14 @@ def _open_episode(
     query = query.join_from(alert, time.table, alert.c.subject == id_)
     query = query.where(alert.c.rule_id == rule.id, is_subject, time < before)
     newest_first = connection.execute(query.order_by(time.desc())).all()
-    if not newest_first or newest_first[0].kind == "recovery":
+    if not newest_first:
         return None
+    newest = newest_first[0]
+    if newest.kind == "recovery":
+        return None
+    # reminders may follow the breach that began the episode
     begun = next(message.time for message in newest_first if message.kind == "breach")
-    return _Episode(begun, newest_first[0].time)
+    return _Episode(begun, newest.time)
 
 
 def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
@@ -316,7 +324,9 @@ def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
 
 
 def _failed_finding(connection: Connection, run: Json) -> _Finding:
-    """Return the finding of the rule "failed": whether the run missed its targets."""
+    """Return the finding of the rule "failed": a breach if the run missed its targets; unknown if
+    nothing decides whether it passed.
+    """
     facts = [*_facts(connection, run, "pass_rate")]
     if run["passed"]:
         return _Finding(False, "targets are met", facts)
@@ -330,8 +340,10 @@ def _failed_finding(connection: Connection, run: Json) -> _Finding:
 
 
 def _threshold_finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
-    """Return the finding of a rule such as "claim_support<0.8": a breach if the whole interval is
-    there (with `point`: if the mean is), none if the mean is not.
+    """Return the finding of a rule such as "claim_support<0.8".
+
+    It is a breach if the whole interval is beyond the limit (with `point`: if the mean is), no breach
+    if the mean is not, and unknown in between or without a score.
     """
     match = _THRESHOLD.fullmatch(rule.rule)
     if match is None:
@@ -342,7 +354,7 @@ def _threshold_finding(connection: Connection, run: Json, rule: _Row) -> _Findin
     if score is None:
         return _Finding(None)
     subject = measure
-    nearest = score.mean
+    nearest = score.mean  # of the deciding values, the last one to pass the limit
     if not rule.point:
         subject = f"the whole interval of {measure}"
         nearest = score.ci_high if sign == "<" else score.ci_low
@@ -362,8 +374,10 @@ def _is_beyond(value: float, sign: str, limit: float) -> bool:
 
 
 def _drift_finding(connection: Connection, run: Json) -> _Finding:
-    """Return the finding of the rule "drift": the measures that got worse with this run, else all
-    that are worse than before.
+    """Return the finding of the rule "drift": a breach if a watched measure is worse than it was.
+
+    The breach names the measures that got worse with this run, else all that are worse. Without any,
+    the finding names the measures that recovered with this run.
     """
     standing = measure_trends.standing(connection, run)
     changes = standing.begun or standing.worse
@@ -539,7 +553,8 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
             alert.c.attempts == row.attempts,
         )
         claim = update(alert).where(*is_unchanged)
-        if not write(database, claim.values(state="sending", attempts=row.attempts + 1)):
+        n_claimed = write(database, claim.values(state="sending", attempts=row.attempts + 1))
+        if not n_claimed:
             continue  # another process sends it
         if row.state == "waiting":
             _LOG.warning("%s", row.text)
@@ -554,7 +569,7 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
             state = "failed"
         values = {
             "state": state,
-            "targets": json.dumps(list(errors)),
+            "targets": json.dumps(list(errors)),  # the targets of the next try
             "error": "; ".join(f"{target}: {error}" for target, error in errors.items()),
         }
         write(database, update(alert).where(alert.c.id == row.id).values(values))

@@ -222,9 +222,15 @@ class Guard:
         await answer(scope, receive_in_time, send_with_headers)
 
     async def check(self, request: Request) -> None:
-        """Find the key of a request, and refuse it without reading its body."""
+        """Store the key of a request in its state, or refuse the request without reading its body.
+
+        Raises:
+            HTTPException: 429 for too many requests, 411 or 413 for a body of unknown length or that
+                is too long, 401 for a body without a key.
+        """
         address = caller_of(request)
-        if time.monotonic() > self.since + 60:
+        is_minute_over = time.monotonic() > self.since + 60
+        if is_minute_over:
             self.counts.clear()
             self.attempts.clear()
             self.since = time.monotonic()
@@ -233,20 +239,23 @@ class Guard:
         if key:
             _count(self.counts, key.id, MAX_RATE)
         else:
-            _count(self.counts, address, MAX_RATE // 20)
+            _count(self.counts, address, MAX_RATE // 20)  # a twentieth without a key
         length = request.headers.get("content-length", "0")
         path = request.url.path
         max_body = MAX_BODY // _PARTS.get(path, 100)
         if "transfer-encoding" in request.headers:
             raise HTTPException(411, "send the body with its Content-Length")
+        # the number of digits comes first: reading very long numbers takes time
         if not length.isdecimal() or len(length) > 15 or int(length) > max_body:
             raise HTTPException(413, f"the body is longer than {max_body} bytes")
         if key is None and int(length) and path != "/login":
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
 
     async def find_key(self, request: Request, address: str) -> ApiKey | None:
-        """Return the key of a request. The database is not asked for an address whose keys and
-        sessions opened nothing too often.
+        """Return the key of a request, None if it opens nothing.
+
+        Keys and sessions that opened nothing are counted by address. After too many the request is
+        refused (429) before the database is asked.
         """
         secret = key_text(request) or request.cookies.get(COOKIE, "")
         if not secret:
@@ -258,7 +267,7 @@ class Guard:
         if key is None:
             self.known.discard(secret_id)
         elif secret_id not in self.known:
-            self.attempts[address] -= 1
+            self.attempts[address] -= 1  # it opened something, so this was no failed attempt
             if len(self.known) == _KNOWN:
                 self.known.clear()
             self.known.add(secret_id)

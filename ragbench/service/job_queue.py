@@ -149,8 +149,8 @@ def jobs(
 
 
 def cancel_job(job_id: str, *, client: str | None = None, database: str = "") -> bool:
-    """Cancel a job that has not ended; its worker kills it within a third of the lease. False
-    without such a job.
+    """Cancel a job that has not ended, and return True; False if there is no such job. The worker of a
+    running job kills it within a third of its lease.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
@@ -253,11 +253,12 @@ def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
 def complete_job(
     claimed: Row[Any], holder: str, database: str, work: Work, lease_s: float
 ) -> RunOutcome | None:
-    """Do a claimed job and commit its result; None if it went back to the queue, or to another worker.
+    """Do a claimed job, commit its state and its result, and return its outcome.
 
-    A job whose `work` raises InterruptedError goes back to the queue, as if it had never been
-    claimed.
+    None means that this worker did not complete it: `work` raised InterruptedError, and the job went
+    back to the queue as if it had never been claimed; or another worker took it over.
     """
+    # true only as long as this worker holds the job
     lease = update(job).where(
         job.c.id == claimed.job_id, job.c.holder == holder, job.c.state == "running"
     )
@@ -272,11 +273,11 @@ def complete_job(
         exit_code, output, folder = 2, str(exc), None
     series = series_of(claimed)
     output = output[-_OUTPUT:]
-    rows = None
+    rows = None  # of the run that the job recorded, if any
     is_incomplete = folder is not None and not (folder / "config.json").is_file()
     if folder is not None and not is_incomplete:
         rows = rows_of(load_result(folder), folder, claimed.client_id, series)
-    has_failed = exit_code not in (0, 1) or is_incomplete
+    has_failed = exit_code not in (0, 1) or is_incomplete  # 1: targets were missed
     testset = None if has_failed else _testset_of(claimed)
     values = {
         "state": "failed" if has_failed else "done",
@@ -304,30 +305,37 @@ def complete_job(
 
 
 def _testset_of(claimed: Row[Any]) -> Dataset | None:
-    """Return the test set that a command made, or evaluated from a file; None if it cannot be read
-    here.
+    """Return the test set that a command made, or evaluated from a file; None if the command names no
+    such file, or it cannot be read here.
     """
     command = json.loads(claimed.command)
     option = "--output" if command[0] == "testset" else "--test-set"
     paths = [word.partition("=")[2] for word in command if word.startswith(f"{option}=")]
     paths += [after for word, after in pairwise(command) if word == option]
-    if AUTOMATIC in command and (newest := newest_testset(Path(claimed.folder, "testsets"))):
-        paths.append(str(newest[0]))
-    if not paths or not Path(claimed.folder, paths[0]).exists():
+    if AUTOMATIC in command:
+        newest = newest_testset(Path(claimed.folder, "testsets"))
+        if newest:
+            paths.append(str(newest[0]))
+    if not paths:
+        return None
+    path = Path(claimed.folder, paths[0])
+    if not path.exists():
         return None
     with suppress(RagbenchError):
-        return load_dataset(Path(claimed.folder, paths[0]))
+        return load_dataset(path)
     return None
 
 
 @contextmanager
 def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
-    """Renew the lease of a job in a thread while the block runs; the event is set if it was lost."""
+    """Renew the lease of a job in a thread while the block runs; the event that the block gets is set
+    once the lease is lost: the job was cancelled, or another worker holds it.
+    """
     lost = threading.Event()
-    over = threading.Event()
+    has_ended = threading.Event()
 
     def renew() -> None:
-        while not over.wait(lease_s / 3):
+        while not has_ended.wait(lease_s / 3):
             until = timestamp(datetime.now(UTC) + timedelta(seconds=lease_s))
             try:
                 renewed = write(database, lease.values(lease_until=until))
@@ -342,12 +350,15 @@ def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Ev
     try:
         yield lost
     finally:
-        over.set()
+        has_ended.set()
         thread.join()
 
 
 def place_of(claimed: Row[Any]) -> Path:
-    """Return the folder of an evaluation's result; every attempt has its own."""
+    """Return the folder of an evaluation's result: results/eval/<client>/<series>/<name>, without a
+    part that is "". The name is the due time, and the number of the attempt; of a job without a
+    schedule also a part of its id.
+    """
     name = claimed.due_at[:16].replace(":", "").replace("-", "")
     if not claimed.cron:
         name += f"-{claimed.job_id[:12]}"
@@ -355,7 +366,8 @@ def place_of(claimed: Row[Any]) -> Path:
     place = Path(claimed.folder, "results", "eval")
     for owner in (claimed.client_id, series_of(claimed)):
         if owner:
-            name_of_folder = re.sub(r"^\.+|[^\w .+-]", _escaped, owner)  # leads nowhere else
+            # without signs that would lead to another folder
+            name_of_folder = re.sub(r"^\.+|[^\w .+-]", _escaped, owner)
             place = Path(place, name_of_folder)
     return Path(place, name)
 

@@ -139,8 +139,12 @@ def standing(connection: Connection, run: RunRow) -> Standing:
 
 
 def _add_to_standing(result: Standing, measure: str, rows: Sequence[Json], run_id: str) -> None:
-    """Add a measure to the standing at a run, from the rows of its epoch up to this run."""
-    loss: Change | None = None
+    """Add a measure to the standing at a run, in place.
+
+    `rows` are the runs of an epoch up to this run, oldest first, each with its `change` (None if it
+    raised no alarm). A loss lasts until a later gain takes back at least half of it.
+    """
+    loss: Change | None = None  # the first change for the worse that is not made up for
     for row in rows:
         change = row["change"]
         if change is None:
@@ -159,7 +163,9 @@ def _add_to_standing(result: Standing, measure: str, rows: Sequence[Json], run_i
 
 def _makes_up(gain: Change, loss: Change) -> bool:
     """Return True if a change takes back at least half of an earlier one."""
-    return (gain.after - loss.after) / (loss.before - loss.after) >= 0.5
+    recovered = gain.after - loss.after
+    lost = loss.before - loss.after
+    return recovered / lost >= 0.5
 
 
 def moved_text(change: Change) -> str:
@@ -217,9 +223,11 @@ def _state(
     n_runs: int,
     last_recorded: str,
 ) -> State:
-    """Return whether a measure ("" = none) moved in an epoch.
+    """Return the state of a measure in an epoch: "worse" or "better" by its last change, "steady"
+    without a change, or if nothing is scored; and a sentence about it.
 
-    `n_runs` and `last_recorded` only renew the cached state once the epoch has another run.
+    `series` is (client, series), `measure` "" if there is none. `n_runs` and `last_recorded` are
+    part of the cache's key alone: the state is computed anew once the epoch has another run.
     """
     if not measure:
         return State("steady", "nothing scored")
@@ -288,9 +296,10 @@ def _count_watched(connection: Connection, newest: Sequence[RunRow]) -> Mapping[
 def _drift_of_epochs(
     connection: Connection, rows: Sequence[Json], n_watched: Mapping[_Series, int]
 ) -> Iterator[tuple[list[Json], Drift]]:
-    """Yield each epoch, its rows with values per question and its drift.
+    """Yield for each epoch its rows, without those that have no values per question, and its drift.
 
-    Each of these rows gets its `state` and its `change`: the alarm that it raises, or None.
+    An epoch is a stretch of runs that can be compared: one configuration on one dataset. Each row
+    gets, in place, its `state` and its `change`: the alarm that it raises, or None.
     """
     questions = questions_of(connection, rows)
     scored = [row for row in rows if row["case_values"] is not None]
@@ -302,7 +311,7 @@ def _drift_of_epochs(
         frame = pd.DataFrame(values, index=times, columns=query_ids)
         n_streams = max(1, n_watched[first["client_id"], first["series"]])
         epoch = drift(frame, streams=n_streams, fall=_FALL * _range_of(first))
-        changes = iter(epoch.changes)
+        changes = iter(epoch.changes)  # one for each "fall" and "rise", in order
         for row, state in zip(members, epoch.path["state"], strict=True):
             row["state"] = state
             row["change"] = next(changes) if state in ("fall", "rise") else None
@@ -319,6 +328,6 @@ def _range_of(row: RunRow) -> float:
 
 
 def _direction_in_quality(measure: str, change: Change) -> str:
-    """Return "worse" or "better"."""
+    """Return "worse" or "better": for a measure whose lower values are better, a rise is worse."""
     is_worse = (change.direction == "fall") == higher_is_better(measure)
     return "worse" if is_worse else "better"

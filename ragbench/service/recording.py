@@ -134,8 +134,8 @@ def number_of_dataset(
             may know the questions only.
     """
     columns = tables.dataset.c
-    same = and_(columns.client_id == client, columns.name == name)
-    number = select(columns.id).where(same)
+    is_same = and_(columns.client_id == client, columns.name == name)
+    number = select(columns.id).where(is_same)
     if connection.execute(number).first() is None:
         row = {
             "client_id": client,
@@ -147,7 +147,7 @@ def number_of_dataset(
         with suppress(IntegrityError), connection.begin_nested():  # another process may be faster
             connection.execute(insert(tables.dataset), row)
     if is_read:
-        connection.execute(update(tables.dataset).where(same).values(qa_pairs=pairs))
+        connection.execute(update(tables.dataset).where(is_same).values(qa_pairs=pairs))
     return int(connection.execute(number.with_for_update()).scalar_one())
 
 
@@ -263,7 +263,12 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
 
 
 def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
-    """Return the series and the configuration of a result."""
+    """Return the names of a result over time: {"series": ..., "configuration": ...}.
+
+    The configuration is the result's name in a sweep, else the name of its system. The series is
+    `series`, or the one that was set when the result was made, or else the name of the sweep's folder,
+    or the dataset and the system of an evaluation.
+    """
     config = result.config
     if config.get("source"):
         configuration = result.name
@@ -278,7 +283,9 @@ def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
 
 
 def _subset_of_questions(result: Result) -> str:
-    """Return which of the questions a result is about: suite, limit and categories; "" = all."""
+    """Return which of the questions a result is about, such as "smoke, 20 questions": suite, limit
+    and categories; "" = all questions.
+    """
     parts = []
     suite = result.settings.get("suite", "full")
     if suite != "full":

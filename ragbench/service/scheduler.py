@@ -194,20 +194,25 @@ def due_times(connection: Connection, client: str | None) -> dict[tuple[str, str
 def overdue(
     *, client: str | None = None, database: str = "", now: datetime | None = None
 ) -> list[str]:
-    """Return why schedules that were due did not run, a sentence each: nothing follows them.
+    """Return a sentence for each schedule that was due and did not run; [] if all ran.
 
-    A schedule is overdue ten minutes after its time, so that a worker that is busy is not named.
+    The reason is that no scheduler runs. A schedule is overdue ten minutes after its time, so that a
+    schedule whose worker is busy is not named.
     """
     if not evaluation_enabled():
         return ["EVALUATION_ENABLED is false: no schedule is followed here"]
     now = now or datetime.now(UTC)
     sentences = []
-    query = select(schedule).where(schedule.c.enabled)
-    made = {(row.client_id, row.name): row.made_at for row in read_rows(database, query)}
+    enabled = select(schedule).where(schedule.c.enabled)
+    made_at_of = {(row.client_id, row.name): row.made_at for row in read_rows(database, enabled)}
     for row in schedules(client=client, database=database).to_dict("records"):
         due = due_before(row["cron"], row["zone"], now - _LATE)
-        made_at = made.get((row["client_id"], row["name"]))
-        if made_at is not None and made_at < due and str(row["last_due"]) < due:
+        made_at = made_at_of.get((row["client_id"], row["name"]))  # None: the schedule is paused
+        if made_at is None:
+            continue
+        is_older = made_at < due
+        has_run = str(row["last_due"]) >= due
+        if is_older and not has_run:
             sentences.append(
                 f"{row['name']} was due {due[:16]} UTC and did not run: the scheduler does not run; "
                 "start `ragbench serve`, or let cron call `ragbench schedule run-due`"
@@ -327,18 +332,20 @@ def automatic_enabled() -> bool:
 
 
 def plan_due(database: str = "", now: datetime | None = None) -> None:
-    """Put the schedules that are due now into the queue; a schedule for every client as a job for each
-    of them.
+    """Put a job into the queue for each schedule whose last time has no job yet; for a schedule of
+    every client, a job for each client. Jobs of earlier times that still wait are dropped.
     """
     now = now or datetime.now(UTC)
     with connected(database, write=True) as connection:
         for row in connection.execute(select(schedule).where(schedule.c.enabled)).all():
             due = due_before(row.cron, row.zone, now)
             is_of_schedule = job.c.schedule_id == row.id
-            # not jobs of a clock that was ahead: nothing would run until that time comes
+            # A job of the future, made while a clock was ahead, does not count: nothing would run
+            # until that time comes.
             is_planned = job.c.due_at.between(due, timestamp(now))
             planned = select(job.c.id).where(is_of_schedule, is_planned)
-            if due <= row.made_at or connection.execute(planned).first():
+            is_newer = due <= row.made_at  # the schedule was made after its last time
+            if is_newer or connection.execute(planned).first():
                 continue
             connection.execute(delete(job).where(is_of_schedule, job.c.state == "waiting"))
             if row.client_id == EVERY_CLIENT:
@@ -388,8 +395,9 @@ def _each_client(connection: Connection, row: Row[Any]) -> Iterator[dict[str, An
 
 
 def _of_client(command: Sequence[str], root: Path, folder: Path) -> list[str]:
-    """Return the command for a client; an automatic evaluation that names no system is one of the
-    client's default system, else of the server's, else of bm25.
+    """Return a schedule's command for a client. An automatic evaluation that names no system gets the
+    client's default system (systems/default.toml or .jsonl in `folder`), else the server's (in
+    `root`), else bm25.
     """
     has_arguments = any(not word.startswith("-") for word in command[1:])
     if AUTOMATIC not in command or has_arguments:

@@ -74,6 +74,7 @@ class Queue:
             thread.join()
 
     def _plan(self) -> None:
+        """Put due schedules into the queue, and check alerts, every 20 seconds until the server stops."""
         while not self._stopping.is_set():
             try:
                 if evaluation_enabled():
@@ -84,12 +85,16 @@ class Queue:
             self._stopping.wait(_PLAN_S)
 
     def _take(self) -> None:
+        """Do one job after the other until the server stops; without jobs look for new ones every
+        second, and when `wake` is called.
+        """
         holder = new_holder()
         while not self._stopping.is_set():
             try:
-                while not self._stopping.is_set() and (
-                    claimed := claim_job(self.database, holder, self.lease_s)
-                ):
+                while not self._stopping.is_set():
+                    claimed = claim_job(self.database, holder, self.lease_s)
+                    if claimed is None:
+                        break
                     complete_job(claimed, holder, self.database, self._work, self.lease_s)
             except Exception:
                 _LOG.exception(
