@@ -72,9 +72,9 @@ class Packer:
         }
 
     def _moved(self, job: Job) -> str:
-        return replace(
-            job, **{name: getattr(job, name).relative_to(self._base) for name in Job.PATHS}
-        ).to_json()
+        """Return a job as JSON, its folders relative to the folder that holds all of them."""
+        relative_paths = {name: getattr(job, name).relative_to(self._base) for name in Job.PATHS}
+        return replace(job, **relative_paths).to_json()
 
 
 def versions() -> dict[str, str]:
@@ -85,8 +85,17 @@ def versions() -> dict[str, str]:
 def execute(
     task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, is_needed: Callable[[], bool]
 ) -> dict[str, Any]:
-    """Run a packed job until it ends or is needed no more; return its error, kind of failure, and
-    files.
+    """Run a packed job on this worker until it ends, or `is_needed` returns False.
+
+    Returns:
+        "error" ("" if the run succeeded), "failure" (the kind of a failed request, or None), and
+        "files", path below the staging folder -> content.
+
+    Args:
+        task: as `Packer.packed` returns it.
+        inputs: the zip file of the input files.
+        side_by_side: how many runs share the cores of this worker.
+        is_needed: returns False once the sweep has cancelled the run, or is gone.
     """
     with tempfile.TemporaryDirectory(prefix="ragbench-task-", ignore_cleanup_errors=True) as folder:
         root = Path(folder).resolve()
@@ -112,24 +121,29 @@ def execute(
         executor = LocalExecutor(task["packages"], side_by_side=side_by_side)
         try:
             executor.start(job)
-            while not (ended := executor.ended()) and is_needed():
+            ended = executor.ended()
+            while not ended and is_needed():
                 time.sleep(0.05)
+                ended = executor.ended()
         finally:
             executor.stop()
         if not ended:
             return {"error": "stopped", "failure": None, "files": {}}
-        error, files = ended[0].error, {}
+        [outcome] = ended
+        error = outcome.error
+        files: dict[str, bytes] = {}
         if job.output.is_file():
             files[job.output.name] = job.output.read_bytes()
         for path in sorted(job.results.rglob("*")):
             if path.is_file():
                 files[path.relative_to(job.staging).as_posix()] = path.read_bytes()
-        if (size := sum(map(len, files.values()))) > _MOST_OUTPUT:
-            error, files = (
-                f"the result has {size:,} bytes; expected {_MOST_OUTPUT:,} at most from a worker",
-                {},
+        size = sum(map(len, files.values()))
+        if size > _MOST_OUTPUT:
+            error = (
+                f"the result has {size:,} bytes; expected {_MOST_OUTPUT:,} at most from a worker"
             )
-        return {"error": error, "failure": ended[0].failure, "files": files}
+            files = {}
+        return {"error": error, "failure": outcome.failure, "files": files}
 
 
 def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
@@ -140,11 +154,8 @@ def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
     """
     for name, content in came["files"].items():
         path = PurePosixPath(name)
-        if (
-            path.is_absolute()
-            or ".." in path.parts
-            or path.parts[0] not in (job.output.name, job.name)
-        ):
+        leads_elsewhere = path.is_absolute() or ".." in path.parts
+        if leads_elsewhere or path.parts[0] not in (job.output.name, job.name):
             raise SweepError(f"a worker returned a file {name!r}, which is not part of a result")
         target = job.staging / path
         write_durably(target, content)

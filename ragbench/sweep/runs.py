@@ -36,22 +36,26 @@ def run_all(
     progress: Progress,
     executor: Executor,
 ) -> RunOutcomes:
-    """Run every job, as many side by side as the executor is made for."""
+    """Run every job, as many side by side as the executor is made for, and keep the files of each in
+    the sweep's folder; return how the runs ended.
+
+    A run that is lost with its process or machine is begun again, at most twice. Once the maximum
+    cost is reached no further run is begun.
+    """
     waiting = list(jobs)
     running: list[str] = []  # in the order in which they began
-    losses: Counter[str] = Counter()
+    n_losses: Counter[str] = Counter()
     failed: dict[str, str] = {}
-    budget = False
+    is_budget_spent = False
     pause_s = _FIRST_PAUSE_S
     try:
-        # Once the maximum is reached no other run is begun; those at work may finish from what
-        # is stored.
-        while (waiting and not budget) or running:
-            while waiting and not budget and len(running) < executor.side_by_side:
+        # Runs at work when the maximum is reached may finish from stored replies.
+        while (waiting and not is_budget_spent) or running:
+            while waiting and not is_budget_spent and len(running) < executor.side_by_side:
                 name = waiting.pop(0)
                 jobs[name].staging.mkdir()
                 journal = folder.journal(name, jobs[name].source or {})
-                if journal.is_file():
+                if journal.is_file():  # answers that came before an earlier run was stopped
                     jobs[name].results.mkdir()
                     shutil.copyfile(journal, jobs[name].results / JOURNAL)
                 executor.start(jobs[name])
@@ -60,12 +64,14 @@ def run_all(
             pause_s = _FIRST_PAUSE_S if ended else min(1.1 * pause_s, _LONGEST_PAUSE_S)
             for outcome in ended:
                 running.remove(outcome.name)
-                losses[outcome.name] += outcome.lost
-                if outcome.lost and losses[outcome.name] < _MAX_LOSSES:
-                    folder.drop(outcome.name)
-                    waiting.insert(0, outcome.name)
-                    continue
-                budget = budget or outcome.failure is FailureKind.BUDGET
+                if outcome.lost:
+                    n_losses[outcome.name] += 1
+                    if n_losses[outcome.name] < _MAX_LOSSES:
+                        folder.drop(outcome.name)
+                        waiting.insert(0, outcome.name)
+                        continue
+                if outcome.failure is FailureKind.BUDGET:
+                    is_budget_spent = True
                 if outcome.error:
                     failed[outcome.name] = outcome.error
                     folder.keep_failed(outcome.name)
@@ -78,4 +84,4 @@ def run_all(
         progress.clear()
         executor.stop()
         folder.clear()
-    return RunOutcomes(failed, waiting, budget)
+    return RunOutcomes(failed, waiting, is_budget_spent)

@@ -201,8 +201,10 @@ class SweepFolder:
         """
         sha = hashlib.sha256()
         for folder in compared_folders(self.path):
-            for file in (*FILES, *(table.name for table in tables_of(folder))):
-                data = (folder / file).read_bytes() if (folder / file).is_file() else b""
+            tables = [table.name for table in tables_of(folder)]
+            for file in (*FILES, *tables):
+                path = folder / file
+                data = path.read_bytes() if path.is_file() else b""
                 if file in (CONFIG, TIMINGS):
                     data = without_checksums(data)
                 sha.update(f"{folder.name}/{file}:{len(data)}:".encode())
@@ -211,14 +213,16 @@ class SweepFolder:
 
 
 def tables_of(folder: Path) -> list[Path]:
-    """Return the tables that a notebook wrote into a folder in place of a result, by name."""
-    return sorted(
-        path
-        for path in folder.glob("*.*")
-        if path.suffix in (".csv", ".parquet")
-        and path.name != "leaderboard.csv"
-        and not (folder / "scores.csv").exists()
-    )
+    """Return the tables that a notebook wrote into a folder in place of a result, by name; [] if the
+    folder holds a result.
+    """
+    if (folder / "scores.csv").exists():
+        return []
+    tables = []
+    for path in folder.glob("*.*"):
+        if path.suffix in (".csv", ".parquet") and path.name != "leaderboard.csv":
+            tables.append(path)
+    return sorted(tables)
 
 
 def _is_json(path: Path) -> bool:
