@@ -87,15 +87,9 @@ def execute(
 ) -> dict[str, Any]:
     """Run a packed job on this worker until it ends, or `is_needed` returns False.
 
-    Returns:
-        "error" ("" if the run succeeded), "failure" (the kind of a failed request, or None), and
-        "files", path below the staging folder -> content.
-
-    Args:
-        task: as `Packer.packed` returns it.
-        inputs: the zip file of the input files.
-        side_by_side: how many runs share the cores of this worker.
-        is_needed: returns False once the sweep has cancelled the run, or is gone.
+    Returns "error" ("" if the run succeeded), "failure" (the kind of a failed request, or None), and
+    "files" (path below the staging folder -> content). `inputs` is the zip file of the input files;
+    `side_by_side` runs share the cores of this worker.
     """
     with tempfile.TemporaryDirectory(prefix="ragbench-task-", ignore_cleanup_errors=True) as folder:
         root = Path(folder).resolve()
