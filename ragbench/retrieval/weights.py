@@ -87,6 +87,7 @@ class Weights:
             return self._loaded
 
     def _load(self) -> Any:
+        """Return the model from its folder or from the hub; ModelError if neither can be loaded."""
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
         with quietly():
             import sentence_transformers
@@ -146,7 +147,7 @@ def quietly() -> Iterator[None]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # only half of it is typed
+        # imported by name: half of this module has no types for mypy
         transformers_logging: Any = importlib.import_module("transformers.utils.logging")
         level_before = logging.root.manager.disable
         had_bars = transformers_logging.is_progress_bar_enabled()

@@ -294,7 +294,8 @@ def _lines_about(run: Json) -> list[str]:
 def _open_episode(
     connection: Connection, rule: _Row, id_: Any, time: Any, is_subject: Any, before: str
 ) -> _Episode | None:
-    """Return the episode of a rule that is open before a time; None if no episode is open.
+    """Return the episode of a rule that is open before a time: a breach without a recovery since.
+    None if no episode is open.
 
     Args:
         id_, time: columns of the table of runs or of jobs.

@@ -108,7 +108,8 @@ _ready: set[Engine] = set()
 def _create_tables(engine: Engine, name: str) -> None:
     """Create the tables of an empty database, once; refuse tables of another version."""
     is_file = engine.dialect.name == "sqlite"
-    if engine in _ready and not (is_file and not Path(str(engine.url.database)).exists()):
+    was_deleted = is_file and not Path(str(engine.url.database)).exists()
+    if engine in _ready and not was_deleted:
         return
     with engine.connect() as connection:
         version = _version(connection)
