@@ -136,15 +136,15 @@ class Dense:
         near = _near_ties(rows, cosines)
         if not near.size:
             return
-        # Each question and each chunk is encoded once; the places lead back from a pair to both.
-        question_rows, question_places = np.unique(rows[near], return_inverse=True)
-        chunk_numbers, chunk_rows = np.unique(columns[near], return_inverse=True)
+        # Each question and each chunk is encoded once; a pair has the place of both among them.
+        question_rows, question_of_pair = np.unique(rows[near], return_inverse=True)
+        chunk_numbers, chunk_of_pair = np.unique(columns[near], return_inverse=True)
         texts = [questions[row] for row in question_rows]
         texts += [self.chunks[number].text for number in chunk_numbers.tolist()]
         exact = self.embedder.encode_exactly(texts)
         n_questions = len(question_rows)
-        of_questions = exact[:n_questions][question_places]
-        of_chunks = exact[n_questions:][chunk_rows]
+        of_questions = exact[:n_questions][question_of_pair]
+        of_chunks = exact[n_questions:][chunk_of_pair]
         cosines[near] = np.einsum("ij,ij->i", of_questions, of_chunks)
 
 
