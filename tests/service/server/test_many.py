@@ -267,7 +267,8 @@ def test_killed_servers_and_children_leave_every_job_ended_once(tmp_path: Path) 
 def test_a_job_that_takes_more_memory_than_it_may_fails_alone(tmp_path: Path) -> None:
     database = str(tmp_path / "runs.sqlite")
     [made] = wanted_jobs(tmp_path, database, 1)
-    queue = Queue(database, memory_mb=60)
+    # enough for numpy to load: with less, the BLAS of older ones tries without end
+    queue = Queue(database, memory_mb=200)
     queue.start()
     until_all_ended(database, [made], 60)
     queue.stop()
