@@ -64,6 +64,9 @@ def is_category(fields: Mapping[str, Any]) -> bool:
 
 
 def _number_in(text: str, decimal_comma: bool) -> float | None:
+    """Return the number that a folded text states; NaN for a failure such as "n/a" and for an infinite
+    number, None for a text that is not a number.
+    """
     if text in _VERDICTS:
         return _VERDICTS[text]
     if text in _FAILED:
@@ -72,7 +75,7 @@ def _number_in(text: str, decimal_comma: bool) -> float | None:
     digits = text.removesuffix("%").strip()
     if decimal_comma and _DECIMAL_COMMA.fullmatch(digits):
         digits = digits.replace(",", ".")
-    if "_" in digits:  # which Python reads as a number, and no tool writes
+    if "_" in digits:  # float("1_000") is 1000.0 in Python, but no tool writes numbers so
         return None
     try:
         number = float(digits)

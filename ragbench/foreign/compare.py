@@ -126,24 +126,27 @@ def compare(
     """Compare systems by their scores on the same questions: is the second better than the first, by how
     much, and how sure is that?
 
-    Of results in memory and of tidy scores (query_id, measure, value) it returns the frame of
-    `ragbench.statistics.compare`, a row per measure. Of files and of all other tables it returns the
-    `Conclusion`: the decision, its evidence, and one next step. A table has a row per question (a
-    column per measure) or per question and measure; files of ragas, DeepEval, promptfoo, Inspect,
-    MLflow, lm-evaluation-harness and others are read as they are (see `ragbench.foreign`).
+    For results in memory and for tidy scores (query_id, measure, value), the function returns the
+    frame of `ragbench.statistics.compare`, a row per measure. For files and all other tables it
+    returns the `Conclusion`: the decision, its evidence, and one next step. A table has a row per
+    question (a column per measure) or per question and measure; files of ragas, DeepEval, promptfoo,
+    Inspect, MLflow, lm-evaluation-harness and others are read as they are (see `ragbench.foreign`).
 
-    Questions are paired by id, else by their text. Missing values and answers that failed are missing,
-    never 0; several runs of a question count as one, by their mean.
+    Questions are paired by id, else by their text. A missing value or a failed answer counts as
+    missing, never as 0; several runs of a question count as one value, their mean.
 
     Args:
-        baseline, contender, others: files, DataFrames, lists of dicts, results, folders of results; or
-            one list of them, one mapping of names to them, or one table with a column of systems.
-        measures: which; of tables the first decides. None means all that both have.
-        measure: the one that decides, as in `assert_not_worse` and the command.
+        baseline, contender, others: files, DataFrames, lists of dicts, results, folders of results.
+            `baseline` alone may be a list of these, a mapping of names to these, or one table with a
+            column that names systems.
+        measures: names of the measures to compare; None means all measures that both systems have. In
+            a `Conclusion`, the first name decides.
+        measure: the measure that decides, as in `assert_not_worse` and the command; if given, it
+            replaces `measures`.
         alpha: the probability of a wrong decision.
         margin: a difference that does not matter, as a fraction of the measure's range.
         not_possible, questions: as for `ragbench.statistics.compare`, for results and tidy scores.
-        bounds: measure -> (low, high), of measures of other tools that are not known.
+        bounds: measure -> (low, high), for measures of other tools whose range ragbench does not know.
         lower, higher: names of measures of which a lower, or a higher value is better.
         labels: people's verdicts on some questions (see `ragbench.foreign.labelled_difference`).
 
@@ -211,9 +214,10 @@ def assert_not_worse(
     Args:
         baseline, contender: as `compare` takes them.
         measure: what decides; "" means the one that `compare` chooses.
-        fail_if: the most favourable decision at which it fails, one of `GATES`: "worse"; "likely worse",
-            which is also true of more noise; "undecided", unless it is at least within the margin;
-            "within the margin", unless it is better.
+        fail_if: the most favourable decision that fails the test, one of `GATES`. "worse" fails only
+            for a shown loss; "likely worse" also for a probable one, and more often by chance;
+            "undecided" for every decision less favourable than "within the margin"; "within the
+            margin" for every decision but "likely better" and "better".
         margin, bounds, lower, higher: as for `compare`.
 
     Raises:
@@ -240,11 +244,11 @@ def assert_not_worse(
 
 
 def fails(conclusion: Conclusion, fail_if: str) -> bool:
-    """Return True if a decision about any contender is this one or a less favourable one, or if nothing
-    could be decided.
+    """Return True if the decision about any contender is `fail_if` or a less favourable one, or if nothing
+    could be decided about it.
 
     Raises:
-        ConfigError: `fail_if` is none of `GATES`.
+        ConfigError: `fail_if` is not in `GATES`.
     """
     from ragbench.evaluation.decision import ORDER
 
@@ -310,11 +314,18 @@ def _systems_in(source: Any) -> list[Any]:
 
 
 def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclusion:
-    """Return the conclusion from results of ragbench, whose measures it knows."""
+    """Return the conclusion from ragbench's own results.
+
+    Results of the same name get a number, as in "bm25 (2)".
+
+    Raises:
+        ConfigError: `options` describe measures, which is only for tables of other tools: `bounds`,
+            `lower`, `higher` or `labels`.
+    """
     from ragbench.evaluation import Results
 
-    foreign = {name: options.get(name) for name in ("bounds", "lower", "higher", "labels")}
-    refuse_options(foreign, "tables of other tools")
+    foreign_options = {name: options.get(name) for name in ("bounds", "lower", "higher", "labels")}
+    refuse_options(foreign_options, "tables of other tools")
     named: list[Result] = []
     for result in results:
         used_names = {other.name for other in named}
@@ -325,14 +336,18 @@ def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclu
             name = f"{result.name} ({number})"
         named.append(replace(result, name=name))
     baseline = options.get("baseline") or named[0].name
-    together = Results(named, baseline=baseline)
-    return together.conclude(
+    all_results = Results(named, baseline=baseline)
+    return all_results.conclude(
         measure=options.get("measure", ""), margin=options.get("margin", MARGIN)
     )
 
 
 def _sources(baseline: Any, contender: Any, others: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Return the sources to compare, and their names ([] if they have none)."""
+    """Return the sources to compare, and their names ([] if they have none).
+
+    Without a contender, `baseline` may be a mapping of names to sources or a list of sources; any other
+    object is one source (a path, or a table that holds several systems).
+    """
     if contender is not None:
         return [baseline, contender, *others], []
     if isinstance(baseline, Mapping):

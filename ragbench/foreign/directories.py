@@ -18,7 +18,7 @@ _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+
 
 
 class _TaskFile(NamedTuple):
-    """A file with the scores of one task; `run` is what tells apart several runs of a task."""
+    """A file with the scores of one task; `run` distinguishes several runs of a task, as by their time."""
 
     path: Path
     task: str
@@ -70,7 +70,11 @@ def _task_file(path: Path) -> _TaskFile | None:
 
 
 def _runs_of_tasks(folder: Path, files: Sequence[_TaskFile]) -> list[Path | ScoreTable]:
-    """Return a table per run. Files that share no task are of one run, whenever they were written."""
+    """Return a table per run of lm-evaluation-harness, with the rows of all its tasks.
+
+    If each file has another task, all files belong to one run, although their names bear different
+    times; otherwise a run is the files whose names agree (`_TaskFile.run`).
+    """
     tasks = [file.task for file in files]
     is_one_run = len({*tasks}) == len(tasks)
     runs: dict[str, list[Scored]] = {}

@@ -153,7 +153,8 @@ def _scores(sample: Mapping[str, Any]) -> dict[str, float]:
     """Return measure -> value of a sample.
 
     A scorer with one value is a measure; a scorer with several named values has a measure for each
-    name. Of measures with the same name the first counts, and a list is not a score.
+    name. If two scorers have a measure of the same name, the first one counts. Lists are left out,
+    because a list is not a score; {} means that the sample has no scores.
     """
     by_scorer = sample.get("scores")
     if not isinstance(by_scorer, Mapping):

@@ -74,11 +74,15 @@ _ANNOTATION = re.compile(r"annotation_(.+)_(score|label|error)")
 def rows_of_json(value: Any, source: str) -> list[Scored]:
     """Return the scores in the value of a JSON file, or in the records of JSON Lines.
 
+    The forms of known tools (`_FORMS`) are tried first, then any list of records with scores.
+
     Raises:
-        DataError: it has none of the forms; the message names the fields.
+        DataError: the value has neither form, or has means alone; the message names its fields.
     """
     value = _without_pages(_unwrapped(value))
-    wrapped: list[Mapping[str, Any]] = []  # as in DeepEval's testRunData
+    wrapped: list[
+        Mapping[str, Any]
+    ] = []  # objects in the fields of `value`, as DeepEval's testRunData
     if isinstance(value, Mapping):
         wrapped = [part for part in value.values() if isinstance(part, Mapping)]
     for part in (value, *wrapped):
@@ -151,15 +155,15 @@ def rows_of_records(
 
 
 def _refuse_means(value: Any, source: str) -> None:
-    """Raise DataError for a summary of another tool, or where each measure has one value."""
+    """Raise DataError for a summary of another tool, or if each measure has one value, its mean."""
     if not isinstance(value, Mapping):
         return
     for kind, (names, instead) in _WITHOUT_SCORES.items():
         if names <= value.keys():
             raise DataError(f"{source} is {kind} without scores of questions; {instead}")
-    means = {name: part for name, part in value.items() if name in _MEANS}
-    means = {"": value, **means}
-    for part in means.values():
+    candidates = [value]
+    candidates += [part for name, part in value.items() if name in _MEANS]
+    for part in candidates:
         if isinstance(part, Mapping) and _are_means(part):
             raise DataError(
                 f"{source} has one value of each measure, no scores of questions; found {listed(part)}; "
@@ -178,8 +182,10 @@ def _are_means(part: Mapping[str, Any]) -> bool:
 
 
 def _records(value: Any, source: str) -> list[Record] | None:
-    """Return the records in a JSON value: a list, a list in a field, or the rows of a table; None
-    without any.
+    """Return the records in a JSON value; None if it has no records.
+
+    The value is a list of records, an object with such a list in one field, or a table: pandas'
+    "split" form, lists by column, mappings by column or by row, or {question id: score}.
     """
     if isinstance(value, list):
         return value if _are_records(value) else None
@@ -214,8 +220,14 @@ def _are_records(rows: list[Any]) -> bool:
 
 
 def _records_of_tables(table: Mapping[str, Mapping[str, Any]], source: str) -> list[Record]:
-    """Return the rows of {column: {row: cell}}, as pandas writes it, or of {row: {column: cell}}, as
-    pytrec_eval does: columns have names of measures, ids or questions, or are fewer.
+    """Return the rows of {column: {row: cell}}, as pandas writes a table, or of {row: {column: cell}},
+    as pytrec_eval does.
+
+    The columns are the level with more known names (of measures, ids or questions); if both levels
+    have as many, the level with fewer names.
+
+    Raises:
+        DataError: the value is a run of documents, which has no scores of questions.
     """
     inner = dict.fromkeys(str(name) for part in table.values() for name in part)
     if _is_run(table):
@@ -257,7 +269,12 @@ def _n_known(names: Mapping[str, Any]) -> int:
 
 
 def _flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str, Any], list[str]]:
-    """Return a record with its nested scores as separate columns, and their names."""
+    """Return a record with its nested scores as separate columns, and the names of these columns.
+
+    Scores are nested in a field such as `scores` (an object, a list, or the JSON text of one) and in
+    Phoenix's columns `annotation_NAME_score`; an experiment's `run`, `example` and `item` have fields
+    of their own, which become columns. A score that occurs twice keeps its first value.
+    """
     flat: dict[str, Any] = {}
     scores: dict[str, Any] = {}
     annotations: dict[str, dict[str, Any]] = {}
@@ -265,9 +282,11 @@ def _flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str
         column = column_name(name)
         annotation = _ANNOTATION.fullmatch(str(name))
         if annotation:
-            if decimal_comma and annotation[2] == "score":
-                value = number_of(value, decimal_comma=True)
-            annotations.setdefault(annotation[1], {})[annotation[2]] = value
+            measure, part = annotation.groups()
+            cell = value
+            if decimal_comma and part == "score":
+                cell = number_of(value, decimal_comma=True)
+            annotations.setdefault(measure, {})[part] = cell
             continue
         has_scores = column in _SCORES or column.endswith("_score")  # NAME_score of Phoenix
         if has_scores and isinstance(value, str):
@@ -298,12 +317,16 @@ def _result_cell(value: Any) -> Any:
 
 
 def _named_scores(value: Any) -> dict[str, float]:
-    """Return measure -> score, of a mapping of scores or a list of scores with names."""
+    """Return measure -> score from a list of named scores, one named score, or a mapping of names to
+    scores; {} if it holds no score.
+    """
     scores: dict[str, float] = {}
     if isinstance(value, list):
         for item in value:
             name = _name_in(item) if isinstance(item, Mapping) else ""
-            if name and "expectation" not in item:
+            if (
+                name and "expectation" not in item
+            ):  # an expectation of MLflow is a label, not a score
                 scores.setdefault(name, _score_in(item))
         return scores
     if _name_in(value) and any(name in value for name in _AMOUNTS):
@@ -329,7 +352,10 @@ def _name_in(item: Mapping[str, Any]) -> str:
 
 
 def _score_in(item: Mapping[str, Any]) -> float:
-    """Return the score in a record of one score; NaN if it failed or has none."""
+    """Return the number in a record of one score; NaN if the scorer failed or the record has no number.
+
+    The first field with a number counts: `_NUMBERS`, then verdicts such as `passed`, then the label.
+    """
     by_field = {column_name(name): value for name, value in item.items()}
     if not is_blank(by_field.get("error")):
         return math.nan
@@ -355,6 +381,9 @@ def _is_deepeval(value: Any) -> bool:
 
 
 def _deepeval_cases(value: Mapping[str, Any]) -> list[Record]:
+    """Return the test cases of a run of DeepEval, whose versions name the field differently; [] if the
+    value is not such a run.
+    """
     cases: list[Record] = []
     for name in (
         "testCases",
@@ -376,7 +405,8 @@ def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
         by_field = {column_name(name): part for name, part in case.items()}
         metrics = by_field.get("metrics_data") or []
         scores = _named_scores(metrics)
-        if scores:  # a case of which a metric failed did not fail
+        if scores:
+            # if a metric could not be computed, DeepEval sets success to false; here it is missing
             is_complete = not any(map(math.isnan, scores.values()))
             success = number_of(by_field.get("success")) if is_complete else math.nan
             scores.setdefault("success", math.nan if success is None else success)
@@ -409,7 +439,8 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
     """Read the output of promptfoo: a row per test, provider and prompt.
 
     A row that failed with an error has score 0 in the file; here its scores are NaN, and its time and
-    cost stay. The systems are the providers, each with every prompt if there are several.
+    cost stay. The systems are the providers; with several prompts, the pairs of provider and prompt;
+    "" if there is one system.
     """
     results = _promptfoo_rows(value)
     prompts = {id_of(row.get("promptIdx")) for row in results}
@@ -418,7 +449,7 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
         case = row.get("testCase")
         if not isinstance(case, Mapping):
             case = {}
-        # the text alone: a test that is repeated has another number each time
+        # a question is identified by its text: a repeated test has another testIdx each time
         query_id = ""
         variables = row.get("vars") or case.get("vars")
         question = question_of(variables)
@@ -476,7 +507,11 @@ def _is_lm_eval(value: Any) -> bool:
 
 
 def _rows_of_lm_eval(records: Sequence[Record]) -> list[Scored]:
-    """Read the samples of lm-evaluation-harness: a row per document and filter, measures by name."""
+    """Read the samples of lm-evaluation-harness, a row per document and filter.
+
+    A filter extracts the answer from the output; with several filters, each measure bears the name of
+    its filter, as in "exact_match,strict-match".
+    """
     filters = {str(record.get("filter", "none")) for record in records}
     rows = []
     for record in records:
@@ -490,21 +525,24 @@ def _rows_of_lm_eval(records: Sequence[Record]) -> list[Scored]:
             question = json.dumps(
                 record["arguments"], sort_keys=True, default=str, ensure_ascii=False
             )
-        # the hash, as the documents of all tasks are numbered alike
+        # every task numbers its documents from 0: the hash distinguishes documents of equal number
         parts = [id_of(record.get("doc_id")), id_of(record.get("doc_hash"))[:8]]
         rows.append(Scored(" ".join(filter(None, parts)), question, scores))
     return rows
 
 
 def _scores_of_lm_eval(record: Record, suffix: str) -> dict[str, float]:
-    """Return the measures of a sample, whose names get the suffix; NaN without a number."""
+    """Return measure -> score of a sample; NaN if the score is not a number. `suffix` is appended to
+    each name.
+    """
     names = record.get("metrics")
     if not isinstance(names, list):
         names = [name for name in record if name not in ("doc_id", "target", "filter")]
     scores = {}
     for name in names:
         score = record.get(name)
-        if isinstance(score, str | list | Mapping):  # parts of a measure of the whole corpus
+        # texts and lists are inputs of a corpus-level measure (BLEU, perplexity), not scores
+        if isinstance(score, str | list | Mapping):
             continue
         number = number_of(score)
         scores[printable(f"{name}{suffix}")] = math.nan if number is None else number
@@ -526,17 +564,20 @@ def _rows_of_openai_evals(records: Sequence[Record]) -> list[Scored]:
         data = record.get("data")
         if not sample or not isinstance(data, Mapping):
             continue
-        found = scores.setdefault(sample, {})
+        sample_scores = scores.setdefault(sample, {})
         if record.get("type") == "sampling" and data.get("prompt"):
             questions.setdefault(sample, question_of(data["prompt"]))
         elif record.get("type") == "match":
-            found["correct"] = number_of(data.get("correct")) or 0.0
+            sample_scores["correct"] = number_of(data.get("correct")) or 0.0
         elif record.get("type") == "metrics":
             for name, score in data.items():
                 number = None if isinstance(score, Mapping | list) else number_of(score)
                 if number is not None:
-                    found[printable(str(name))] = number
-    return [Scored(sample, questions.get(sample, ""), found) for sample, found in scores.items()]
+                    sample_scores[printable(str(name))] = number
+    rows = []
+    for sample, sample_scores in scores.items():
+        rows.append(Scored(sample, questions.get(sample, ""), sample_scores))
+    return rows
 
 
 def _is_braintrust(value: Any) -> bool:
@@ -548,7 +589,10 @@ def _braintrust_events(value: Any) -> Any:
 
 
 def _rows_of_braintrust(value: Any) -> list[Scored]:
-    """Read the events of an experiment of Braintrust: the root of each trace has input and scores."""
+    """Read an experiment of Braintrust: a row for each root event with scores, NaN if it has an error.
+
+    The id is that of the question in the data set (`origin`), else that of the event.
+    """
     rows = []
     for event in _braintrust_events(value):
         is_root = event.get("is_root")
@@ -559,10 +603,10 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
         scores = _named_scores(event["scores"])
         if not is_blank(event.get("error")):
             scores = dict.fromkeys(scores, math.nan)
+        query_id = id_of(event.get("id"))
         origin = event.get("origin")
-        query_id = (
-            id_of(origin.get("id")) if isinstance(origin, Mapping) else id_of(event.get("id"))
-        )
+        if isinstance(origin, Mapping):
+            query_id = id_of(origin.get("id"))
         rows.append(Scored(query_id, question_of(event.get("input")), scores))
     return rows
 
@@ -574,26 +618,32 @@ def _is_phoenix_experiment(value: Any) -> bool:
 
 
 def _rows_of_phoenix_experiment(value: Mapping[str, Any]) -> list[Scored]:
-    """Read an experiment of Phoenix's client: runs of examples, and the evaluations of each run.
+    """Read an experiment of Phoenix's client: a row per run, with the scores of its evaluations, NaN if
+    the run failed.
 
     Raises:
-        DataError: runs or evaluations are no records.
+        DataError: runs or evaluations are not objects with fields.
     """
-    runs, evaluations = value["task_runs"], value["evaluation_runs"]
+    runs = value["task_runs"]
+    evaluations = value["evaluation_runs"]
     if not all(isinstance(part, Mapping) for part in (*runs, *evaluations)):
         raise DataError(
             "the task_runs or evaluation_runs of an experiment of Phoenix are texts, no records; write "
             "it with json.dump(experiment, file, default=lambda part: getattr(part, '__dict__', str(part)))"
         )
     by_run: dict[str, dict[str, float]] = {id_of(run.get("id")): {} for run in runs}
-    lost = []
+    unknown_runs = []
     for evaluation in evaluations:
         run_id = id_of(evaluation.get("experiment_run_id"))
         if run_id in by_run:
             by_run[run_id].update(_scores_of_phoenix_evaluation(evaluation))
         else:
-            lost.append(run_id)
-    warn("the evaluation_runs of an experiment", "left out because no task_run has their id", lost)
+            unknown_runs.append(run_id)
+    warn(
+        "the evaluation_runs of an experiment",
+        "left out because no task_run has their id",
+        unknown_runs,
+    )
     rows = []
     for run in runs:
         scores = by_run.get(id_of(run.get("id")), {})

@@ -100,13 +100,16 @@ class PairedTables:
         return counts
 
     def _reason(self, question: str, measure: str) -> str:
-        """Return why a question does not count; "" if it does."""
-        without = [name for name, absent in self.absent.items() if question in absent]
-        if without:
-            with_it = [name for name in self.values if name not in without]
-            if len(with_it) == 1:
-                return f"are in {with_it[0]} alone"
-            return f"are not in {without[0]}"
+        """Return why a question does not count by a measure; "" if it counts.
+
+        The reason ends a sentence about several questions, such as "3 questions are in A alone".
+        """
+        systems_without = [name for name, absent in self.absent.items() if question in absent]
+        if systems_without:
+            systems_with = [name for name in self.values if name not in systems_without]
+            if len(systems_with) == 1:
+                return f"are in {systems_with[0]} alone"
+            return f"are not in {systems_without[0]}"
         if question in self.changed:
             return "have other words under the same id"
         for name, values in self.values.items():
@@ -183,8 +186,8 @@ def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
 
 
 def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
-    """Return the tables; a measure that others call otherwise (ndcg_cut_10, nDCG@10; overlap/value, overlap)
-    gets the name in the first table that has it.
+    """Return the tables with one name per measure: spellings of one measure (ndcg_cut_10 and nDCG@10,
+    overlap/value and overlap) become the spelling in the first table that has it.
     """
     name_of: dict[str, str] = {}
     for table in tables:
@@ -193,7 +196,7 @@ def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
     renamed = []
     for table in tables:
         different = {_canonical(name) for name in table.measures}
-        if len(different) < len(table.measures):  # two of its measures are the same
+        if len(different) < len(table.measures):  # renaming would merge two columns of this table
             renamed.append(table)
             continue
         rows = []
@@ -213,7 +216,16 @@ def _canonical(name: str) -> str:
 
 
 def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> PairedTables:
-    """Return the scores of all tables by question; `by` and `texts_differ` as in `PairedTables`."""
+    """Return the scores of all tables by question.
+
+    Several rows of a question are runs of it, and their mean counts. If the words under one id differ
+    between rows, the question is noted as changed.
+
+    Args:
+        tables: a table per system.
+        by: "id" or "text", by which questions are paired; without an id, by the text too.
+        texts_differ: the texts are prompts that differ by system, so they are left out.
+    """
     texts: dict[str, str] = {}
     key_of_text: dict[str, str] = {}
     values: dict[str, dict[str, dict[str, float]]] = {}
@@ -227,7 +239,7 @@ def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Paired
             text = folded_words(row.question)
             key = row.query_id if by == "id" else ""
             words = row.question or row.query_id
-            if not key and words:
+            if not key and words:  # the key is the question as its first row spells it
                 key = key_of_text.setdefault(folded_words(words), words)
             if not key:  # neither id nor text: it can be paired with nothing
                 continue
@@ -244,7 +256,7 @@ def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Paired
             values[table.name][name] = _means(runs_of_questions)
             for runs_of_question in runs_of_questions.values():
                 runs[table.name] = max(runs[table.name], len(runs_of_question))
-    if texts_differ:  # they are not texts of questions
+    if texts_differ:  # the texts are prompts of a system, not questions to show
         texts = dict.fromkeys(texts, "")
     absent = {name: frozenset(texts.keys() - keys) for name, keys in asked.items()}
     return PairedTables(values, by, texts, absent, frozenset(changed), runs, texts_differ)

@@ -100,7 +100,8 @@ def scale_of(
     lower: Collection[str] = (),
     higher: Collection[str] = (),
 ) -> Scale:
-    """Return the scale of a measure: as declared, as its name is known, else as its values are.
+    """Return the scale of a measure: its bounds are the declared ones, else the known ones of its name,
+    else 0 to 1 if all values lie there, else none.
 
     Args:
         measure: its name in the files.
@@ -221,6 +222,9 @@ def _direction(measure: str, lower: Collection[str], higher: Collection[str]) ->
 
 
 def _known_bounds(measure: str) -> Bounds | None:
+    """Return the bounds of a measure that its name tells, as registered in ragbench or known from other
+    tools; None if the name is unknown.
+    """
     registered = find_measure(measure)
     if registered is not None:
         return registered.bounds

@@ -196,6 +196,7 @@ class _Columns:
     """
 
     def __init__(self, records: Sequence[Record], measures: Collection[str] = ()) -> None:
+        """Find the columns in the rows of a table; `measures` are columns known to hold scores."""
         self.names = [*dict.fromkeys(str(name) for record in records for name in record)]
         self.by_field: dict[str, str] = {}
         for name in self.names:
@@ -244,27 +245,35 @@ class _Columns:
         return bool(others or self.question) and len({*texts}) <= max(1, len(texts) // 2)
 
     def _system_columns(self) -> list[str]:
-        """Return the columns whose values name several systems, each with several rows."""
+        """Return the columns whose values name several systems, each with several rows; [] if the table
+        has one system.
+
+        Names are at most 200 characters long: longer cells are texts, such as prompts.
+        """
         columns = []
         for field in SYSTEMS:
             name = self.by_field.get(field)
             if name is None or name in (self.measure, self.value):
                 continue
             texts = [id_of(record.get(name)) for record in self.records]
-            kinds = {*texts} - {""}
-            is_numbered = all(_NUMBERED_RUN.fullmatch(text) for text in kinds)
-            if field in ("run", "run_name") and is_numbered:  # runs of one system
+            systems = {*texts} - {""}
+            is_numbered = all(_NUMBERED_RUN.fullmatch(text) for text in systems)
+            if field in ("run", "run_name") and is_numbered:  # repeated runs of one system
                 continue
-            is_several = 2 <= len(kinds) <= min(_MAX_SYSTEMS, len(texts) // 2)
-            if is_several and max(map(len, kinds)) <= 200:
+            # as many names as rows would identify the rows, not systems: two rows a name on average
+            max_systems = min(_MAX_SYSTEMS, len(texts) // 2)
+            has_several = 2 <= len(systems) <= max_systems
+            if has_several and max(map(len, systems)) <= 200:
                 columns.append(name)
         return columns
 
     def is_measure(self, name: str) -> bool:
-        """Return True if a column of a wide table may be a measure, by its name."""
+        """Return True if the name of a column does not prevent it from being a measure of a wide table
+        (a column per measure); its values then decide.
+        """
         if name in self.known_measures:
             return True
-        if self.of_mlflow and name not in self.of_mlflow:
+        if self.of_mlflow and name not in self.of_mlflow:  # MLflow marks its scores: NAME/value
             return False
         field = column_name(name)
         if field in (*IDS, *REPEATS, *ERRORS, *SYSTEMS, "status") or field in _TEXTS:
@@ -273,7 +282,7 @@ class _Columns:
             return False
         if field.startswith("unnamed:") or not field or name == self.question:
             return False
-        if field.endswith("_label"):  # the words of a score next to it
+        if field.endswith("_label"):  # repeats in words the score in a column next to it
             stem = field.removesuffix("_label")
             return stem not in self.by_field and f"{stem}_score" not in self.by_field
         return True

@@ -111,10 +111,12 @@ def conclude_tables(
         name: scale_of(name, _all_values(paired, name), bounds=limits, lower=lower, higher=higher)
         for name in paired.measures
     }
-    of_questions = _of_the_questions(paired)  # before the measures are declared, and so known
+    properties = _question_properties(
+        paired
+    )  # before `declared`, which makes every measure a known one
     with declared(scale.as_measure() for scale in scales.values()):
-        name, reason = _deciding_measure(paired, measure, of_questions)
-        changed = "" if measure else _changed_measure(tables[0], paired, name, of_questions)
+        name, reason = _deciding_measure(paired, measure, properties)
+        changed = "" if measure else _changed_measure(tables[0], paired, name, properties)
         if changed and is_gate:
             raise ComparisonError(
                 f"{changed}; a gate keeps its measure: name another with `measure`, or correct the file"
@@ -123,10 +125,10 @@ def conclude_tables(
         notes = _notes(paired, scales[name])
         if changed:
             notes.append(f"{changed}: {name} decides.")
-        if of_questions and not measure:
+        if properties and not measure:
             notes.append(
                 f"Taken for properties of the questions, as each question has one value in every "
-                f"system: {', '.join(of_questions)}."
+                f"system: {', '.join(properties)}."
             )
         n_missing = {table.name: _n_missing(table, name) for table in tables}
         if any(n_missing.values()):
@@ -228,7 +230,7 @@ class _Compared:
         return dict(zip(rows["name"], rows["decision"], strict=True))
 
 
-def _of_the_questions(paired: PairedTables) -> list[str]:
+def _question_properties(paired: PairedTables) -> list[str]:
     """Return the numbers that are properties of the questions rather than scores, such as a number of
     hops: their name is unknown, and each question has one value in every system. [] without another
     measure.
@@ -246,37 +248,45 @@ def _of_the_questions(paired: PairedTables) -> list[str]:
 
 
 def _deciding_measure(
-    paired: PairedTables, measure: str, of_questions: Collection[str]
+    paired: PairedTables, measure: str, properties: Collection[str]
 ) -> tuple[str, str]:
     """Return the measure that decides, and why that one."""
     n_scored = {name: len(paired.scored(name)) for name in paired.measures}
     if measure:
         return named_among(measure, n_scored), "named by you"
-    return _main_measure({name: n for name, n in n_scored.items() if name not in of_questions})
+    return _main_measure({name: n for name, n in n_scored.items() if name not in properties})
 
 
 def _changed_measure(
-    baseline: ScoreTable, paired: PairedTables, decides: str, of_questions: Collection[str]
+    baseline: ScoreTable, paired: PairedTables, decides: str, properties: Collection[str]
 ) -> str:
-    """State which measure would decide by the baseline's table alone, if another one decides; "" if not."""
+    """State that another measure would decide if the baseline's table were alone, and why it does not
+    decide; "" if the same measure decides.
+
+    Args:
+        baseline: the table of the baseline.
+        paired: all tables.
+        decides: the measure that decides.
+        properties: columns that describe the questions, which never decide.
+    """
     questions: dict[str, set[tuple[str, str]]] = {
-        name: set() for name in baseline.measures if name not in of_questions
+        name: set() for name in baseline.measures if name not in properties
     }
     for row in baseline.rows:
         for name, value in row.scores.items():
             if name in questions and not math.isnan(value):
                 questions[name].add((row.query_id, row.question))
     n_scored = {name: len(scored) for name, scored in questions.items()}
-    wanted, _ = _main_measure(n_scored)
-    if wanted == decides or not n_scored[wanted]:
+    by_baseline, _ = _main_measure(n_scored)
+    if by_baseline == decides or not n_scored[by_baseline]:
         return ""
     for name, values in paired.values.items():
-        if wanted not in values:
-            return f"{wanted} would decide, but {name} does not have it"
-    n = plural(len(paired.scored(wanted)), "question")
+        if by_baseline not in values:
+            return f"{by_baseline} would decide, but {name} does not have it"
+    n = plural(len(paired.scored(by_baseline)), "question")
     return (
-        f"{wanted} would decide, but only {n} have it in every table, of {n_scored[wanted]} in "
-        f"{baseline.name}"
+        f"{by_baseline} would decide, but only {n} have it in every table, of "
+        f"{n_scored[by_baseline]} in {baseline.name}"
     )
 
 
@@ -315,11 +325,13 @@ def _worse_reading(
 ) -> tuple[_Compared, str]:
     """Return the comparison that decides, and a sentence about missing scores.
 
+    `failing` decides if a decision of it is less favourable than in `left_out`; else `left_out` does.
+
     Args:
-        left_out: the comparison without missing scores.
-        failing: the comparison in which they are failures; None if all systems lack as many, or if a
-            failure has no value.
-        scale: of the measure that decides.
+        left_out: the comparison without the missing scores.
+        failing: the comparison in which missing scores are failures; None if all systems lack the same
+            number of scores, or if the measure has no worst value.
+        scale: bounds and direction of the measure that decides.
         n_missing: system -> the number of answers without a score.
     """
     listed = ", ".join(f"{n} of {name}" for name, n in n_missing.items() if n)
@@ -547,8 +559,8 @@ def _key(question: str, paired: PairedTables) -> str:
 
 
 def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
-    """Return the difference of people's values, second system minus first, by the id and by the
-    folded text of each question.
+    """Return the difference of people's values, second system minus first, for each question that has
+    both values. The keys are its id and its folded text, so a question may have two keys.
 
     Raises:
         ConfigError: a system has no column or rows.

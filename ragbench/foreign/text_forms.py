@@ -40,11 +40,12 @@ def _is_number(text: str) -> bool:
 def refuse_trec_files(text: str, source: str) -> None:
     """Raise DataError for a run or judgements of TREC, which are no scores yet."""
     lines = [line.split() for line in text.splitlines()[:50] if line.strip()]
-    kinds = {
+    kinds = {  # number of fields in a line -> the kind of file
         6: "a run of documents (query Q0 document rank score name)",
         4: "judgements of documents",
     }
     for n_fields, kind in kinds.items():
+        # the second field of both kinds is a constant that trec_eval ignores
         if lines and all(len(line) == n_fields and line[1] in ("0", "Q0", "q0") for line in lines):
             raise DataError(
                 f"{source} is {kind}, no scores of questions; score runs with `ragbench score QRELS RUN RUN`, "
@@ -70,7 +71,7 @@ def rows_of_trec_output(text: str, source: str) -> list[Scored]:
                 f"{abridged(printable(line), 80)!r}"
             )
         lines.append(parts)
-    # the column of measures is the one with more names of known measures
+    # trec_eval writes the measure first, ir_measures second: see which column has more known measures
     n_measures_first = _n_measures([line[0] for line in lines])
     n_measures_second = _n_measures([line[1] for line in lines])
     is_ir_measures = n_measures_second > n_measures_first
@@ -170,11 +171,11 @@ def _promptfoo_scores(cells_of_prompt: Mapping[str, str]) -> dict[str, float]:
 
 
 def rows_of_junit(content: bytes, source: str) -> list[Scored]:
-    """Return "passed" of each test of a JUnit report: 1, or 0 of a failure. A test with an error, or that
-    was skipped, has none. Properties of a test that are numbers are measures, too.
+    """Return the measure "passed" of each test in a JUnit report: 1, 0 for a failure, NaN for a test with
+    an error or a skipped one. Properties of a test that are numbers are measures, too.
 
     Raises:
-        DataError: not such a report.
+        DataError: the file is not a JUnit report.
     """
     if content.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
         raise DataError(
