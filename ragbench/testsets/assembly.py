@@ -43,7 +43,7 @@ def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[
                 wrong = _check_quote(quote or "", span.doc_id, texts, documents)
             elif not quote:
                 wrong = _check_end(span, documents)
-            else:  # a quote that has moved is a flaw, see `quoted_spans`
+            else:  # a quote with an offset that has moved becomes a warning, see `quoted_spans`
                 wrong = None
             if wrong is not None:
                 keys = ("evidence", number, wrong.field)
@@ -67,8 +67,8 @@ def _is_quote_alone(span: Span) -> bool:
 def _check_quote(
     quote: str, doc_id: str, texts: Texts, documents: Mapping[str, Document]
 ) -> _WrongField | None:
-    """Return the wrong field of evidence that is a quote alone; None if one document holds it once,
-    or there are no documents to look in.
+    """Return the wrong field of evidence that has a quote but no offsets; None if one document holds
+    the quote once, or if there are no documents to look in.
     """
     if not documents:
         return None
@@ -90,6 +90,9 @@ def _check_quote(
 
 
 def _check_end(span: Span, documents: Mapping[str, Document]) -> _WrongField | None:
+    """Return the wrong end of a span behind the end of its document; None if it fits, or if the
+    document is not there.
+    """
     document = documents.get(span.doc_id)
     if document is None or span.end <= len(document.full_text):
         return None
@@ -113,8 +116,10 @@ def find_quote(
 
 
 def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], source: str) -> Dataset:
-    """Return the content of a file as a dataset; flaws are one warning for each kind, with its count
-    and the first ids.
+    """Return the content of a file as a dataset with the documents of `corpus`.
+
+    Flaws, such as judged documents that are not in the corpus, are one warning for each kind, with
+    their count and the first ids. `source` names the file in the warnings.
     """
     flaws: Flaws = defaultdict(list)
     texts = Texts(corpus)
@@ -251,7 +256,8 @@ def quoted_spans(
             flaws[_NO_DOCUMENT].append(where)
             continue
         text = corpus[span.doc_id].full_text if span.doc_id in corpus else ""
-        if not quote or not text or text[span.start : span.end] == quote:
+        is_at_its_offsets = text[span.start : span.end] == quote
+        if not quote or not text or is_at_its_offsets:
             spans.append(span)
             continue
         start = text.find(quote)

@@ -84,7 +84,8 @@ def record_entry(record: Mapping[str, Any]) -> Entry:
 def _change(
     path: str | Path, query_id: str, change: Callable[[Sequence[Entry]], Sequence[Entry]]
 ) -> None:
-    """Replace the entry of a case by `change([entry])`; append `change([])` if the id is "".
+    """Replace the entry of a case by the entries that `change([entry])` returns ([] deletes it); for the
+    id "", append those of `change([])`.
 
     Raises:
         DataError: the case does not exist, the set has problems, or its form cannot hold the change;
@@ -105,9 +106,12 @@ def _change(
         if query_id and query_id not in ids:
             hint = suggestion(query_id, ids, f"it has {len(ids)} cases")
             raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
-        at = ids.index(query_id) if query_id else len(ids)
-        new = change(entries[at : at + 1])
-        changed = replace(content, entries=[*entries[:at], *new, *entries[at + 1 :]])
+        position = ids.index(query_id) if query_id else len(ids)
+        before = entries[:position]
+        old = entries[position : position + 1]  # [] behind the last case
+        after = entries[position + 1 :]
+        new = change(old)
+        changed = replace(content, entries=[*before, *new, *after])
         if form == "yaml":
             appended = [] if query_id else new
             text = _yaml_text(testset, changed, appended)
@@ -115,6 +119,7 @@ def _change(
             text = text_of(changed, form)
 
         def check(written: Path) -> None:
+            """Raise DataError if the written file does not read as the changed test set."""
             again = read(written, form)
             refuse(testset, again.problems)
             if text_of(again, form) != text_of(changed, form):

@@ -279,7 +279,8 @@ _FACTORIES = ("array", "Series", "float32", "float64", "int32", "int64", "str_",
 
 
 def _with_commas(text: str) -> str:
-    """Return the source of a list with commas where numpy writes two values without one.
+    """Return the source of a list with a comma between neighbouring values, which numpy's `str` writes
+    without one: "['a' 'b']" becomes "[ 'a' , 'b' ]".
 
     Raises:
         tokenize.TokenError, SyntaxError: the text cannot be source.
@@ -288,6 +289,7 @@ def _with_commas(text: str) -> str:
     depth = 0
     is_after_value = False
     last = ""
+    # a comma is missing where a value begins inside brackets, right after another value
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
             continue
@@ -309,7 +311,8 @@ def _with_commas(text: str) -> str:
 
 
 def _literal(node: ast.expr) -> Any:
-    """Return the value of a literal of Python, numpy or pandas.
+    """Return the value of a literal of Python, numpy or pandas; a call such as `array([1, 2])` has the
+    value of its first argument, and a tuple becomes a list.
 
     Raises:
         ValueError: the expression is any other code.
@@ -397,7 +400,7 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
             continue
         del flat[field]
         if field == "expectations":
-            flat[field] = True  # marks the record as a log
+            flat[field] = True  # the field alone marks the record as a log of a system's outputs
         flat = {**value, **flat}
         if field in ("vars", "inputs", "input"):
             flat.update(_question_among(value))
@@ -439,10 +442,10 @@ def with_whole_numbers(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     >>> with_whole_numbers([{"source": 7.0, "score": 0.5}, {"source": 8.0, "score": 1.0}])
     [{'source': 7, 'score': 0.5}, {'source': 8, 'score': 1.0}]
     """
-    other_columns = set()  # with a value that is not a whole number
+    other_columns = set()  # columns with a value that is not a whole number
     for row in rows:
         for name, value in row.items():
-            is_whole = isinstance(value, float) and value == value // 1
+            is_whole = isinstance(value, float) and value == value // 1  # False for NaN
             if value is not None and not is_whole:
                 other_columns.add(name)
     converted = []

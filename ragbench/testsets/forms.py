@@ -242,16 +242,19 @@ def validate_testset(
 def _read(
     path: Path, corpus: Mapping[str, Document] | None
 ) -> tuple[Content, Mapping[str, Document]]:
-    """Return the content of a test set with its problems, and its documents: `corpus`, the documents
-    in the file, or the documents that it refers to.
+    """Return the content of a test set with its problems, and its documents.
+
+    The documents are `corpus` if it is given, else the documents in the file, else the documents at
+    the path that the file names in `corpus`.
     """
     form = form_of(path)
     content = read(path, form, corpus)
     documents = content.documents if corpus is None else corpus
     if content.corpus and not documents and corpus is None:
-        corpus_path = path.parent / content.corpus
+        beside_the_file = path.parent / content.corpus
+        place = beside_the_file if beside_the_file.exists() else content.corpus
         try:
-            documents = load_corpus(corpus_path if corpus_path.exists() else content.corpus).corpus
+            documents = load_corpus(place).corpus
         except (RagbenchError, OSError, ValueError) as exc:
             expected = f"documents that can be read ({exc})"
             content.problems.append(
@@ -294,7 +297,7 @@ def content_of(dataset: Dataset) -> Content:
 
 
 def text_of(content: Content, form: str) -> str:
-    """Return the text of a file with a content, in the form "yaml", "jsonl" or "nuggets".
+    """Return the text of a test set's file in the form "yaml", "jsonl" or "nuggets".
 
     Raises:
         DataError: the metadata of a record is not plain data.
@@ -316,13 +319,16 @@ def text_of(content: Content, form: str) -> str:
             heads = [{"testset": content.name, **head}] if content.name else []
             return "".join(map(json_line, (*heads, *cases, *inputs, *outputs, *documents)))
         fields = {"version": 1, "name": content.name, **head}
-        lists = {
+        lists: dict[str, Any] = {
             "cases": [yaml_case(line) for line in cases],
             "safety_inputs": inputs,
             "safety_outputs": outputs,
             "documents": documents,
         }
-        filled = {name: part for name, part in (fields | lists).items() if part or name == "cases"}
+        filled = {}  # without empty parts, but always with the list of cases
+        for name, part in {**fields, **lists}.items():
+            if part or name == "cases":
+                filled[name] = part
         return dump_yaml(filled)
     except (TypeError, ValueError) as exc:
         raise DataError(
@@ -389,8 +395,14 @@ def _read_file(path: Path, corpus: Mapping[str, Document] | None) -> Content:
 def _content_of_value(
     record: Record, content: Content, source: str, corpus: Mapping[str, Document] | None
 ) -> Content:
-    """Add the cases, documents and samples in the value of a YAML or JSON text to `content`, and
-    return it.
+    """Add the cases, documents and safety samples in the value of a YAML or JSON text to `content`,
+    note its problems there, and return `content`.
+
+    Args:
+        record: the value, a list of cases or an object with the list "cases" (or "test_cases").
+        content: what is added to.
+        source: the file in messages.
+        corpus: the documents in which quotes are looked for; None means the documents of the value.
     """
     if record.value is None:
         content.problems.append(record.problem((), "the file is empty", "cases: a list of cases"))
@@ -423,7 +435,16 @@ def _content_of_lines(
     source: str,
     corpus: Mapping[str, Document] | None,
 ) -> Content:
-    """Add the cases, documents and samples in the lines of a JSONL file to `content`, and return it."""
+    """Add the cases, documents and safety samples in the lines of a JSONL file to `content`, note its
+    problems there, and return `content`.
+
+    Args:
+        records: the lines.
+        content: what is added to.
+        file: the name of the file in problems.
+        source: the path of the file in messages.
+        corpus: the documents in which quotes are looked for; None means the documents of the file.
+    """
     lines: dict[str, list[Record]] = {kind: [] for kind in (*_KINDS.values(), "outputs")}
     unknown: list[Record] = []
     for record in records:

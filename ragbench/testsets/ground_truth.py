@@ -84,7 +84,7 @@ def merge_ground_truths(
     records = read_ground_truths(path)  # anew: a person may have changed it meanwhile
     for query_id, new in answers.items():
         record = records.get(query_id, {})
-        if is_by_hand({**record, "answer": record["ground_truth"]} if _answered(record) else {}):
+        if _answered(record) and is_by_hand({**record, "answer": record["ground_truth"]}):
             continue
         grades = dataset.qrels.get(query_id, {})
         relevant = [doc_id for doc_id, grade in grades.items() if grade >= 1]

@@ -38,11 +38,14 @@ _NEGATIONS = ("not", "no", "never", "n't", "isn't", "wasn't", "false", "untrue",
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """The chunks of a question: those `used` for its answer, best first, and `further` ones down the
-    ranking.
+    """The chunks of a question, and the other questions.
 
-    `gold` is its evidence as chunks, `best` the chunks that hold most of the evidence, and `others`
-    are the questions of the dataset.
+    Attributes:
+        used: the chunks that its answer was written from, best first.
+        further: the chunks below them in the ranking.
+        gold: the evidence of the question, each passage as a chunk.
+        best: the chunks that hold most of the evidence, as perfect retrieval would return them.
+        others: all questions of the dataset.
     """
 
     used: Sequence[Chunk] = ()
@@ -137,7 +140,9 @@ def swap_name(case: Case, contexts: Contexts, rng: random.Random) -> Changed | N
 
 
 def negate(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
-    """Negate the first sentence that states a gold fact and has one English verb form to negate."""
+    """Negate the first sentence that states a gold fact, by "not" after its verb; return None if no
+    English sentence has such a fact and exactly one verb that "not" can follow.
+    """
     for chunk in contexts.used:
         for start, end in sentence_spans(chunk.text):
             sentence = chunk.text[start:end]
@@ -385,18 +390,20 @@ def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
 
 def _covering(case: Case, chunks_of: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
     """Return up to `k` chunks that hold most of the evidence, chosen greedily by the number of
-    evidence characters that each adds.
+    evidence characters that each adds; [] if no chunk holds evidence.
     """
-    missing: dict[str, int] = {}  # doc_id -> its uncovered characters as the bits of a number
+    # doc_id -> the evidence characters that no chosen chunk holds; bit i is character i
+    missing: dict[str, int] = {}
     for span in case.evidence:
         missing[span.doc_id] = missing.get(span.doc_id, 0) | _bits(span)
     candidates = [chunk for doc_id in missing for chunk in chunks_of.get(doc_id, ())]
     chosen: list[Chunk] = []
     while candidates and len(chosen) < k:
         gains = [(missing[chunk.doc_id] & _bits(chunk)).bit_count() for chunk in candidates]
-        if max(gains) == 0:
+        highest_gain = max(gains)
+        if highest_gain == 0:
             break
-        best = candidates[gains.index(max(gains))]
+        best = candidates[gains.index(highest_gain)]
         chosen.append(best)
         missing[best.doc_id] &= ~_bits(best)
     return chosen
@@ -408,10 +415,12 @@ def _bits(span: Span | Chunk) -> int:
 
 
 def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str, str] | None:
-    """Return a number that a context states and another one of the same magnitude; None without one.
+    """Return a number that a context states, and a different number to put in its place; None if no
+    gold fact is such a number, or if no different number was found.
 
-    The number is a gold fact (else the reference answer), alone or with a word before it or two
-    after it, such as its unit.
+    The first number is a gold fact (else the reference answer), alone or with a word before it or two
+    after it, such as its unit. The second one is drawn nearby (a year within 12 years, other numbers
+    within a third), has as many characters, and no context states it.
     """
     answers = [*chain(*case.gold_facts)] or [case.reference_answer or ""]
     matches = [_FACT.fullmatch(text.strip()) for text in answers]
@@ -421,12 +430,12 @@ def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[st
     if not plain or not plain.isascii():
         return None
     n_decimals = len(plain.partition(".")[2])
-    units = int(plain.replace(".", ""))  # in steps of the last digit
+    units = int(plain.replace(".", ""))  # 2.50 is 250 units of .01
     is_year = n_decimals == 0 and plain == old and 1000 <= units <= 2100
     max_step = 12 if is_year else units // 3
     steps = range(1, min(10_001, max(3, max_step)))
     grouping = "," if "," in old else ""
-    for _ in range(20):
+    for _ in range(20):  # draws of another number, of which some may be unusable
         value = abs(units + rng.choice((-1, 1)) * rng.choice(steps))
         new = f"{value / 10**n_decimals:{grouping}.{n_decimals}f}"
         if len(new) == len(old) and new not in numbers and not contexts.states(new):
@@ -435,8 +444,11 @@ def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[st
 
 
 def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str, str] | None:
-    """Return a name among the gold facts that a context states, and a name with as many words that
-    answers another question with the same first word; None without both.
+    """Return a name among the gold facts that a context states, and another name to put in its place;
+    None if there is no such name, or none to replace it.
+
+    The other name answers a question with the same first word ("Who ..."), has as many words, and no
+    context states it.
     """
     answers = [*chain(*case.gold_facts)]
     names = [text for text in answers if _NAME.fullmatch(text)]
@@ -450,8 +462,10 @@ def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str,
         for name, *_ in other.gold_facts:
             if _NAME.fullmatch(name) and name.count(" ") == old.count(" "):
                 candidates.add(name)
-    candidates = {name for name in candidates - {*answers} if not contexts.states(name)}
-    return (old, rng.choice(sorted(candidates))) if candidates else None
+    wrong_names = [name for name in sorted(candidates - {*answers}) if not contexts.states(name)]
+    if not wrong_names:
+        return None
+    return old, rng.choice(wrong_names)
 
 
 def _swapped(case: Case, contexts: Contexts, swap: tuple[str, str] | None) -> Changed | None:

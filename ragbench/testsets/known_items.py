@@ -145,7 +145,7 @@ def _items(document: Document) -> Iterator[_Item]:
     its headings, and each sentence of prose by itself.
     """
     headings = headings_of(document)
-    sections_with_item = set()  # a section is the number of headings above it
+    sections_with_item = set()  # a section is identified by the number of headings above it
     for match in _PARAGRAPH.finditer(_prose(document, headings)):
         paragraph = match["text"].rstrip()
         begin = match.start("text")
@@ -198,8 +198,11 @@ def _is_prose(paragraph: str) -> bool:
 
 
 def _titled(headings: Sequence[Heading], title: str) -> str:
-    """Return the last heading after the heading above it ("Install: Windows"), or after the document's
-    title where both fit any document; "" if it names nothing, as the number of a version.
+    """Return the last heading as a question: after its parent heading ("Install: Windows"), or after the
+    document's title if these headings could be in any document ("Introduction").
+
+    "" means that the heading cannot be asked for, because it is a version number, a long line, or a
+    short line between blank ones.
     """
     if not headings:
         return ""
@@ -216,10 +219,10 @@ def _titled(headings: Sequence[Heading], title: str) -> str:
     n_letters = sum(len(term) for term in terms(last_name))
     is_title = (
         names[0] != ""
-        and heading.level < 100
+        and heading.level < 100  # 100: a short line between blank ones, see `headings_of`
         and n_letters >= 4
         and n_words(last_name) <= 12
-        and "{{" not in heading.text
+        and "{{" not in heading.text  # a placeholder of a template
     )
     return ": ".join(names) if is_title else ""
 
@@ -266,9 +269,10 @@ def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, st
         spans = [match.span() for match in WORD.finditer(clause)]
         is_spaced = not UNSPACED.search(clause)
         max_words = _PHRASE_WORDS if is_spaced else 2 * _PHRASE_WORDS
-        is_rare = []  # of each word
+        is_rare = []  # one for each word
         for start, end in spans:
-            is_rare.append(not is_spaced or folded(clause[start:end]) in rarity)
+            word = clause[start:end]
+            is_rare.append(not is_spaced or folded(word) in rarity)
         for first in range(len(spans)):
             last_allowed = min(first + max_words, len(spans))
             rare_positions = [i for i in range(first, last_allowed) if is_rare[i]]

@@ -205,6 +205,11 @@ class _Composer(Composer):
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return the next node of the YAML text; the names of fields are texts (`no:` is not False).
+
+        Raises:
+            ComposerError: the node is an alias, has a tag, or nests too deeply.
+        """
         event = self.parser.peek_event()
         problem = ""
         if isinstance(event, AliasEvent):
@@ -263,18 +268,22 @@ def _refused(number: str) -> None:
 
 
 def _lines_of(text: str) -> Callable[[Keys], int]:
-    """Return a function that returns the line of the value at any keys: for a missing value the line
-    of the nearest value around it, for a text that cannot be looked up 0.
+    """Return a function from the keys of a value to its line in a YAML or JSON text.
+
+    For a value that is missing, the function returns the line of the nearest value around it; if the
+    text is too long, or not YAML, it returns 0. The text is parsed at the first call.
     """
 
     @cache
     def root() -> Any:
+        """Return the outermost node of the text; None if the text is not YAML."""
         try:
             return _reader().compose(text.replace("\t", " "))
         except (YAMLError, RecursionError):  # some JSON is not YAML
             return None
 
     def line_of(keys: Keys) -> int:
+        """Return the line of the value at `keys`, 0 if it is unknown."""
         if len(text) > _MAX_LOOKED_UP:
             return 0
         node = root()

@@ -27,21 +27,23 @@ class Addition(NamedTuple):
 def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
     """Return the cases of `other` whose question no case of `dataset` asks, with free ids.
 
-    A person's question is left out only if a person asked the equal one, and if it has no label that
-    the equal one lacks: questions whose words resemble each other may have other answers. The
-    questions of one conversation stay together: they are left out where all of them are there.
+    A question written by a person is left out only if a person also wrote its twin (the question that
+    `twins` finds equal), and if the twin has all its labels: questions with similar words may have
+    different answers. The questions of one conversation stay together: if one is added, all are.
+
+    The result also lists the questions that are left out, each with its twin.
     """
     known = [_question(case) for case in dataset.cases]
-    found = twins([_question(case) for case in other.cases], known)
-    pairs = list(zip(other.cases, found, strict=True))
-    labelled: dict[str, list[_Labelled]] = {}  # by the question, those that may stand for others
+    twin_of_each = twins([_question(case) for case in other.cases], known)
+    pairs = list(zip(other.cases, twin_of_each, strict=True))
+    labelled: dict[str, list[_Labelled]] = {}  # question -> the kept cases that ask it
     for case in dataset.cases:
         labelled.setdefault(_question(case), []).append(_labelled(dataset, case))
     kept_stems = set()
     for case, twin in pairs:
         candidate = _labelled(other, case)
         equal = [] if twin is None else labelled.get(twin, [])
-        if not any(_covers(each, candidate) for each in equal):
+        if not any(_makes_superfluous(each, candidate) for each in equal):
             kept_stems.add(_stem(case))
             labelled.setdefault(_question(case), []).append(candidate)
     stems = _free_stems({_stem(case) for case in dataset.cases}, kept_stems)
@@ -67,6 +69,7 @@ class _Labelled(NamedTuple):
 
 
 def _labelled(dataset: Dataset, case: Case) -> _Labelled:
+    """Return the origin and the labels of a case, in a form that can be compared (texts as terms)."""
     grades = dataset.qrels.get(case.query_id, {})
     labels = {
         "answer": terms(case.reference_answer or ""),
@@ -80,8 +83,8 @@ def _labelled(dataset: Dataset, case: Case) -> _Labelled:
     return _Labelled(origin_of(case), labels)
 
 
-def _covers(known: _Labelled, candidate: _Labelled) -> bool:
-    """Return True if a question may be left out, as an equal one is known."""
+def _makes_superfluous(known: _Labelled, candidate: _Labelled) -> bool:
+    """Return True if a candidate may be left out because of an equal question that is known."""
     if candidate.origin != "people":
         return True
     if known.origin != "people":
@@ -125,7 +128,7 @@ def _stem(case: Case) -> str:
 
 
 def _free_stems(taken: set[str], stems: set[str]) -> dict[str, str]:
-    """Return each name, or the first that is free: q1-2 for q1."""
+    """Return stem -> stem, or the first free name if it is taken: q1-2 for q1."""
     free = {}
     used = taken | stems
     for stem in sorted(stems):

@@ -95,8 +95,8 @@ def other_form(path: Path) -> str:
         return "table"
     with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
-            for _, record in json_lines(path):  # the first line decides
-                return form_of_row(record)
+            for _, first_record in json_lines(path):
+                return form_of_row(first_record)
             return ""
         if suffix == ".json" or b"vars" in read_bytes(path):  # YAML without vars is ragbench's own
             content = _content(path)
@@ -206,8 +206,10 @@ def _questions_of(content: Any, path: Path) -> Any:
 
 def _listed(content: Any, questions: Any) -> Any:
     """Return the records of a JSON or YAML file: its list, the list in one of its fields, or the rows
-    of its columns; None for any other object. LlamaIndex's predictions get their questions from
-    `questions`.
+    of its columns; None for any other object.
+
+    `questions` is the content of LlamaIndex's file of questions, whose predictions are in another
+    file without the questions; None if there is no such file.
     """
     if not isinstance(content, dict):
         return content
@@ -217,7 +219,8 @@ def _listed(content: Any, questions: Any) -> Any:
         if name not in content:
             continue
         if name == "predictions" and questions is not None:
-            pairs = zip(_listed(questions, None), content[name], strict=False)
+            examples = _listed(questions, None)
+            pairs = zip(examples, content[name], strict=False)
             return [{"query": example["query"], **reply} for example, reply in pairs]
         return content[name]
     columns = content.values()
@@ -483,8 +486,8 @@ def add_cases(
 def _refused_as_no_test_set(
     content: Content, records: Sequence[Record], labels: Sequence[Labels | None], source: str
 ) -> bool:
-    """Return True, and add one problem to `content`, if no record has a question and some field is
-    unlike every field of a test set.
+    """Return True, and add one problem to `content`, if no record has a question and some field's name
+    is unlike every field of a test set; False if the records may be a (wrong) test set.
 
     Raises:
         DataError: the records are a known file of another kind.
@@ -528,14 +531,16 @@ def _with_documents(
     texts: Texts,
     flaws: Flaws,
 ) -> Entry:
-    """Return an entry with its texts found in the documents, and with nuggets and assertions; add its
-    flaws to `flaws`.
+    """Return an entry with its quotes located in the documents, and with the gold facts of its nuggets
+    (TREC) and the labels of its assertions (promptfoo).
+
+    Texts and names that cannot be used go to the metadata of the case, and to `flaws` (kind -> ids).
     """
     sources = [ids.full(source) for source in labels.sources]
     spans, unmatched = _evidence(labels.quotes, sources, texts)
     matched = dict.fromkeys(span.doc_id for span in spans)
-    # a source that no document is called, and a matched document that no source names: one is the
-    # other
+    # a source that is the id of no document is taken for another name of a document that holds a
+    # quoted text and that no source names; it is then not one more relevant document
     n_unnamed = len(matched.keys() - {*sources})
     absent = [source for source in sources if ids.is_absent(source)][:n_unnamed]
     relevant = [doc_id for doc_id in (*sources, *matched) if doc_id not in absent]
@@ -629,6 +634,7 @@ def _asserted(asserts: Any) -> dict[str, list[str]]:
         value = rule.get("value")
         parts = value if isinstance(value, list) else [value]
         texts = [str(part) for part in parts if part not in (None, "")]
+        # "icontains" and "not-icontains" are the same assertions, ignoring case
         if str(kind).removeprefix("i") in ("contains", "contains-all"):
             contents["required"] += texts
         elif kind in _EXPECTING:

@@ -48,7 +48,7 @@ def outside_fences(lines: Sequence[Line]) -> Iterator[int]:
             if signs.startswith(fence) and not rest.strip():
                 fence = ""
         elif signs[0] == "~" and not rest and not line.after_blank:
-            yield i  # the underline of a title
+            yield i  # ~~~ below a line of text is the underline of a title, no fence
         else:
             fence = signs
 

@@ -45,7 +45,11 @@ _DATA = ".jsonl .json .yaml .yml .csv .tsv".split()
 
 
 def read_perspectives(folder: Path) -> Content:
-    """Return the cases of a folder with their labels of every perspective, and its safety samples."""
+    """Return the cases of a folder with their labels, its documents and safety samples, and problems.
+
+    A folder has one file of cases and one file of labels for each perspective (retrieval, generation,
+    ...), all joined by the id of the case.
+    """
     content = Content(name=folder.resolve().name)
     names = {path.name for path in folder.iterdir() if path.suffix in _DATA}
     others = sorted(names - {*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json"})
@@ -56,7 +60,9 @@ def read_perspectives(folder: Path) -> Content:
         _add_labels(folder, file, labels, content)
     cases = (replace(record, value=record.value | labels[_case_id(record)]) for record in lines)
     documents = lines_of(folder, "corpus.jsonl", content)
-    inputs, outputs = (lines_of(folder, file, content) for file in SAFETY_FILES)
+    input_file, output_file = SAFETY_FILES
+    inputs = lines_of(folder, input_file, content)
+    outputs = lines_of(folder, output_file, content)
     content.add(cases, documents, inputs, outputs)
     return content
 

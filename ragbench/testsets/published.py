@@ -162,7 +162,11 @@ def _with_places(
 
 
 def _hotpot(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
-    context, facts = row["context"], row["supporting_facts"]
+    """Yield the record of a question of HotpotQA, whose supporting sentences are the evidence; add its
+    paragraphs to `documents`, by their title.
+    """
+    context = row["context"]
+    facts = row["supporting_facts"]
     if isinstance(context, Mapping):  # columns, as on the hub
         context = list(zip(context["title"], context["sentences"], strict=True))
         facts = list(zip(facts["title"], facts["sent_id"], strict=True))
@@ -170,7 +174,7 @@ def _hotpot(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, 
     for title, parts in sentences.items():
         documents[title] = Document(title, "".join(parts))
     evidence = []
-    for title, number in facts:
+    for title, number in facts:  # the number of a sentence in its paragraph, from 0
         parts = sentences.get(title, [])
         if number >= len(parts) or not parts[number].strip():
             continue  # HotpotQA has a few facts that number a sentence that is not there
@@ -183,10 +187,15 @@ def _hotpot(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, 
 
 
 def _musique(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    """Yield the record of a question of MuSiQue, with its supporting paragraphs as relevant documents;
+    add its paragraphs to `documents`.
+
+    An unanswerable question has an answer in the file; the record leaves it out.
+    """
     relevant = []
     for paragraph in row["paragraphs"]:
         text = paragraph["paragraph_text"]
-        doc_id = f"{paragraph['title']}/{_digest(text)}"
+        doc_id = f"{paragraph['title']}/{_digest(text)}"  # several paragraphs have one title
         documents[doc_id] = Document(doc_id, text)
         if paragraph.get("is_supporting"):
             relevant.append(doc_id)

@@ -156,7 +156,11 @@ class _Expected(NamedTuple):
 def _expected(
     fields: Mapping[str, Any], own: Collection[str], reader: "_Reader", *, is_deepeval: bool
 ) -> _Expected:
-    """Read the expected answers and texts, as distinct from the output of a system."""
+    """Return the expected answers and texts of a record, as distinct from the output of a system.
+
+    Fields such as `answer` and `contexts` hold either: they count as expected unless other fields show
+    that the record logs a system. `doubtful` is True if no field decides between the two.
+    """
     is_logged = is_ares(fields) or not fields.keys().isdisjoint(_LOGGED)
     has_reply = is_logged or not fields.keys().isdisjoint(REPLIES)
     has_answer = has_reply or not fields.keys().isdisjoint(ANSWERS)
@@ -165,7 +169,7 @@ def _expected(
     are_contexts_retrieved = has_answer and not is_deepeval
     if not quotes and not are_contexts_retrieved:
         quotes = contexts
-    elif are_contexts_retrieved:  # a system's contexts may have any form
+    elif are_contexts_retrieved:  # contexts of a system are not read, so their form is no problem
         for name in CONTEXTS:
             reader.unreadable.pop(name, None)
     references = reader.answers(REFERENCES)
@@ -205,6 +209,7 @@ def _take_renamed(
     for label, foreign_names in _RENAMED.items():
         name = first_name(fields, foreign_names)
         if name and label == "text" and "text" in fields:
+            # in ragbench's cases, `text` is the question
             case["text (not the question)"] = fields.pop("text")
         has_own_label = label in fields and label in own
         if not name or has_own_label:
@@ -301,7 +306,11 @@ class _Reader:
         return [texts] if texts else []
 
     def quotes(self, names: Iterable[str], delimiter: str = "") -> list[Quote]:
-        """Return the texts in the first of these fields, with the names of their documents."""
+        """Return the texts in the first of these fields that the record has, with the names of their
+        documents ("" if unknown); [] if it has none of the fields.
+
+        A field without any text is added to `unreadable`.
+        """
         name = first_name(self.fields, names)
         if not name:
             return []

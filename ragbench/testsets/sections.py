@@ -37,7 +37,7 @@ def locate(document: Document, section: str) -> SectionMatch | None:
 
     Headings are marked as in Markdown, underlined in any manner, or short lines between blank ones.
     The comparison ignores case, signs and the form of a link's anchor ("getting-started"). The title
-    of a document names all of it.
+    of a document stands for the whole document. The result also counts the headings that are alike.
 
     >>> guide = Document("guide", "# Install\\nUse pip.\\n## Windows\\nUse it too.\\n# Use\\nCall it.")
     >>> span = locate(guide, "install").span
@@ -96,6 +96,7 @@ def headings_of(document: Document) -> list[Heading]:
 
 @lru_cache(maxsize=64)
 def _headings(text: str) -> list[Heading]:
+    """Return the headings of a text, as `headings_of` does; [] if it has none."""
     lines = lines_of(text)
     headings: dict[int, Heading] = {}  # by the index of their first line
     marked_lines: set[int] = set()
@@ -108,7 +109,7 @@ def _headings(text: str) -> list[Heading]:
         before_blank = i + 1 == len(lines) or lines[i + 1].after_blank
         is_alone = line.after_blank and before_blank and i not in marked_lines
         if is_alone and len(line.text) <= _LONGEST and _LONE.match(line.text):
-            headings[i] = Heading(line.start, 100, line.text)
+            headings[i] = Heading(line.start, 100, line.text)  # below every marked heading
     return [headings[i] for i in sorted(headings)]
 
 

@@ -172,8 +172,8 @@ def _listed_documents(span: _Span) -> list[Any]:
 def _text(value: Any, names: Sequence[str], other_roles: set[str]) -> str:
     """Return the text inside a value; "" if it has none.
 
-    Of an object it is the text in the first of the fields `names` that has one. Of a list of messages
-    it is the text of the last message, except messages with one of the `other_roles`.
+    For an object, return the text in the first of the fields `names` that has a text; for a list of
+    messages, the text of the last message whose role is not in `other_roles`.
     """
     if isinstance(value, str):
         return value
@@ -200,7 +200,11 @@ def _ns(time: Any) -> int:
 
 
 def _record(spans: Sequence[_Span]) -> dict[str, Any]:
-    """Return the record of a trace, whose spans are in the order of their start."""
+    """Return the record of one question from the spans of its trace, in the order of their start.
+
+    The root span has the question. The answer is its output, else the output of the last model; the
+    contexts are the documents of the last reranker, else of all searches, else of the root.
+    """
     stage_of = {span["id"]: span["stage"] for span in spans}
     root = next((span for span in spans if span["parent"] not in stage_of), spans[0])
     searches = [span for span in spans if span["stage"] == "search"]
@@ -225,6 +229,7 @@ def _record(spans: Sequence[_Span]) -> dict[str, Any]:
     return {
         "query_id": root["query_id"] or None,
         "query": _text(root["input"], _QUESTION, _NOT_ASKED),
+        # an answer without output has an empty `text`: an empty `response` would count as absent
         "response" if response else "text": response,
         "retrieved_contexts": contexts,
         "latency_ms": _latencies(spans, root, stage_of),

@@ -72,7 +72,7 @@ def read_upload(raw: bytes, form: str, name: str) -> Dataset:
 
 
 def check_size(raw: bytes, form: str) -> None:
-    """Raise DataError for a text that would take long to read.
+    """Raise DataError for a text that would take long to read: too many lines, values or levels.
 
     >>> check_size(b"[" * 200, "json")
     Traceback (most recent call last):
@@ -83,12 +83,13 @@ def check_size(raw: bytes, form: str) -> None:
         return
     if form == "jsonl" and raw.count(b"\n") > MAX_LINES:
         raise DataError(f"the body has more than {MAX_LINES:,} lines; send it as several data sets")
-    signs = _TEXT.sub(b"", raw).translate(None, _OTHERS)
+    signs = _TEXT.sub(b"", raw).translate(None, _OTHERS)  # brackets and commas outside of texts
     if len(signs) > MAX_VALUES:
         raise DataError(
             f"the body has more than {MAX_VALUES:,} values; send it as several data sets"
         )
-    if max(accumulate(map(_STEPS.__getitem__, signs)), default=0) > MAX_DEPTH:
+    steps = [_STEPS[sign] for sign in signs]  # 1 for an opening bracket, -1 for a closing one
+    if max(accumulate(steps), default=0) > MAX_DEPTH:
         raise DataError(
             f"the body has more than {MAX_DEPTH} levels of lists and objects; send plain cases"
         )
@@ -159,7 +160,9 @@ def import_all() -> None:
 
 
 def main(form: str, name: str) -> None:
-    """Read the input, write the output."""
+    """Read an upload from the standard input, and write a JSON object with its "lines" or an "error"
+    to the standard output. (The server reads uploads in a process with limited memory.)
+    """
     warnings.simplefilter("ignore")
     import_all()
     raw = sys.stdin.buffer.read()

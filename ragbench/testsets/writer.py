@@ -165,8 +165,10 @@ def check_free(folder: Path, force: bool) -> None:
 
 
 def _case_texts(dataset: Dataset) -> dict[str, str]:
-    """Return file name -> text for the files with cases and their judgements; "" for a file without
-    a line.
+    """Return file name -> text for the files of a BEIR folder with cases and their judgements; "" for a
+    file without a line.
+
+    Labels that BEIR's own files cannot hold go to case_labels.jsonl.
     """
     queries: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
@@ -182,6 +184,7 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
         query = {name: labels[name] for name in _QUERY_FIELDS if name in labels}
         queries.append({"_id": case.query_id, **query})
         others = {name: value for name, value in labels.items() if name not in _IN_OTHER_FILES}
+        # an empty label is not an absent one, and the other files hold only labels with content
         if not dataset.qrels.get(case.query_id):
             others["relevant"] = {}
         if case.reference_answer == "":
