@@ -73,7 +73,7 @@ def load_beir_folder(
         judged_in_any_split = _judged_queries(splits.values())
         for query_id in unjudged:
             if query_id not in judged_in_any_split:
-                qrels[query_id] = {}
+                qrels[query_id] = {}  # an entry without documents keeps the query in the dataset
 
     name = name or str(testset_record(folder).get("name") or folder.resolve().name)
     dataset = assemble(name, split, corpus, cases, qrels, source=str(folder))
@@ -118,19 +118,20 @@ def _judged_queries(qrels_paths: Iterable[Path]) -> set[str]:
 
 
 def read_corpus(path: Path) -> Mapping[str, Document]:
-    """Return the documents of a corpus.jsonl: in memory, or from `large.LARGE_BYTES` on in a file
-    read as needed.
+    """Return the documents of a corpus.jsonl by their id, in memory; for a file of
+    `large.LARGE_BYTES` or more, return a mapping that reads each document from a database on disk.
     """
     if path.stat().st_size >= large.LARGE_BYTES:
         return large.large_corpus(path)
     if path.suffix != ".jsonl" or not _is_plain(path):
         return unique_records(path, document, "document")
-    dropped = unique_records(path, lambda record: document(record).metadata, "document")
+    # BEIR's loader drops the other fields of a document, so they are read by ourselves
+    metadata_of = unique_records(path, lambda record: document(record).metadata, "document")
     with warnings.catch_warnings(action="ignore"):
         fields = _loader(corpus_file=str(path)).load_corpus()
     return {
         doc_id: Document(doc_id, each["text"], each["title"] or "", metadata)
-        for (doc_id, metadata), each in zip(dropped.items(), fields.values(), strict=True)
+        for (doc_id, metadata), each in zip(metadata_of.items(), fields.values(), strict=True)
     }
 
 
@@ -141,8 +142,10 @@ def qrels_files(folder: Path) -> dict[str, Path]:
 
 
 def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
-    """Return the judgements of a split, checked. BEIR's loader reads a plain .tsv file, as it would
-    without us; `corpus` spares it reading the documents again.
+    """Return the checked judgements of a split.
+
+    BEIR's own loader reads a plain .tsv file, so that its users get the same judgements; it gets
+    `corpus`, so that it does not read the documents again.
     """
     checked = check_qrels(path)
     queries = path.parents[1] / "queries.jsonl"
@@ -155,7 +158,8 @@ def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
     )
     loader.corpus = corpus
     with warnings.catch_warnings(action="ignore"), suppress(LookupError):
-        loader.load_custom()  # LookupError: a judged query is not there; all files are read by then
+        # it raises LookupError for a judged query that does not exist, after it has read all files
+        loader.load_custom()
     qrels: Qrels = loader.qrels
     return qrels
 
@@ -166,6 +170,9 @@ def check_qrels(path: Path) -> Qrels:
 
     A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an
     error.
+
+    Raises:
+        DataError: the header or a line has another form, or a pair has two different grades.
     """
     qrels: Qrels = {}
     rows = _rows(path)
@@ -238,7 +245,9 @@ def _is_plain(path: Path) -> bool:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the number and the columns of every line of a qrels file, the header first."""
+    """Yield the number and the columns of every line of a qrels file, the header first (for JSON
+    Lines, a header with the number 0).
+    """
     if path.suffix == ".jsonl":
         yield 0, _HEADER
         for number, record in parsed(path, lambda record: record):
@@ -248,8 +257,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
         return
     for number, line in lines(path):
         row = line.split("\t")
-        # Line by line: to a csv reader on the whole file one stray quote would swallow all that
-        # follows.
+        # Each line has a csv reader of its own: in a reader of the whole file, one stray quote would
+        # turn all following lines into one cell.
         if '"' in line:
             with suppress(csv.Error):
                 row = next(csv.reader([line], delimiter="\t", strict=True))

@@ -120,7 +120,12 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _texts(folder: Path) -> dict[str, Document]:
-    """Return the texts below a folder by their path inside it; warn of files that are not read."""
+    """Return the texts below a folder by their path inside it; warn of files that are not read, unless
+    all of them are images and other media.
+
+    Raises:
+        DataError: a file cannot be read, or none has a text.
+    """
     corpus: dict[str, Document] = {}
     unread: Counter[str] = Counter()  # by a description of the kind
     n_media = 0

@@ -64,7 +64,8 @@ def text_of_pages(pages: Sequence[str]) -> str:
     without_divided_words = _DIVIDED.sub(" ", "\n".join(lines))
     words = Counter(_WORD.findall(without_divided_words.casefold()))
     lengths = sorted(map(len, lines))
-    usual_length = lengths[len(lengths) * 9 // 10]  # 90 % of the lines are shorter
+    position_of_90_percent = len(lengths) * 9 // 10
+    usual_length = lengths[position_of_90_percent]  # of a full line; few lines are longer
     next_lines = [*lines[1:], ""]
     lines_after_next = [*lines[2:], "", ""]
     parts = []
@@ -78,16 +79,19 @@ def text_of_pages(pages: Sequence[str]) -> str:
 
 
 def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of all pages without blank ones, and without those that repeat at the top or
-    the bottom of pages, also where only the page number in them differs.
+    """Yield the lines of all pages without blank lines and without running heads and feet: lines that
+    repeat at the top or the bottom of pages, or differ there in the page number alone.
     """
     stripped = [[line.strip() for line in page if line.strip()] for page in pages]
     margins = []
-    counts: Counter[str] = Counter()  # of pages with a line, as it is or with relative numbers
+    # form of a line in a margin -> number of pages; a form is the line itself, or the line with its
+    # numbers relative to the number of the page
+    counts: Counter[str] = Counter()
     for number, page in enumerate(stripped):
         margin = _margin(page, number)
         margins.append(margin)
-        counts.update(set().union(*margin.values()))
+        forms_on_page: set[str] = set().union(*margin.values())
+        counts.update(forms_on_page)
     min_pages = max(2, min(_REPEATED, len(stripped)))
     for page, margin in zip(stripped, margins, strict=True):
         for row, line in enumerate(page):
@@ -135,15 +139,18 @@ def _is_heading(line: str, usual_length: int, *, before: str, after: str) -> boo
 
 
 def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
-    """Return a line and the separator before the next line, "" between scripts without blanks.
+    """Return the parts that put a line in front of the next line: the line and a blank, or nothing
+    between scripts without blanks; only the line, if it ends in a hyphen.
 
-    A hyphen at the end of the line is left out, unless the document has the two parts as one
-    hyphenated word, or each as a word. `words` counts the words of the document.
+    The hyphen itself is left out, unless the document has the two parts as one hyphenated word, or
+    each part as a word. `words` counts the words of the document.
     """
     if not line.endswith(_HYPHENS) or line[-2:-1].isspace():
         no_blank = _is_wide(line[-1:]) and _is_wide(following[:1])
         return [line, "" if no_blank else " "]
-    left_reversed = _LETTERS.match(line[-2::-1])  # a search for the end takes quadratic time
+    # the letters before the hyphen: a match in the reversed line, as a search for letters at the end
+    # takes quadratic time
+    left_reversed = _LETTERS.match(line[-2::-1])
     left = left_reversed[0][::-1] if left_reversed else ""
     right_match = _LETTERS.match(following)
     right = right_match[0] if right_match else ""

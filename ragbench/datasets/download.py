@@ -116,7 +116,16 @@ def unpacked(archive: Path) -> Path:
 
 
 def _install(url: str, folder: Path, md5: str | None) -> None:
-    """Download, check and unpack an archive; `folder` appears whole or not at all."""
+    """Download, check and unpack an archive; `folder` appears whole or not at all.
+
+    Args:
+        url: the address of the archive.
+        folder: where its content is put.
+        md5: the checksum that the archive must have; None accepts any archive.
+
+    Raises:
+        DownloadError: every try failed.
+    """
     import httpx
 
     clear_staging(folder.parent, folder.name)
@@ -187,8 +196,12 @@ def _watch(process: subprocess.Popen[bytes], archive: Path, total: int | None, b
 
 
 def _look_up(url: str) -> tuple[str, int | None]:
-    """Return the address after redirects within the host, and the archive's size; None where the
+    """Return the address after redirects within the host, and the archive's size in bytes, None if the
     server does not state it.
+
+    Raises:
+        _FailedTryError: the server failed or is busy, so another try may succeed.
+        DownloadError: the server refuses the archive, or the archive is too large.
     """
     import httpx
 

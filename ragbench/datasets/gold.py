@@ -106,8 +106,11 @@ def read_gold(path: Path) -> GoldByQuery:
 def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     """Return the dataset with the annotations of `gold`, which was read from `path`.
 
-    Evidence is added to the evidence of a case; its reference answer, expected outcome and gold
-    facts are replaced where the line has them. Unknown fields of the line become metadata.
+    Evidence is added to the evidence of a case. The reference answer, the expected outcome and the
+    gold facts of a line replace those of the case. Unknown fields of the line become metadata.
+
+    Raises:
+        DataError: a quote of a line is incomplete, or is not at its place in its document.
     """
     cases = []
     incomplete = []  # queries with a selected sentence that is not in its passage
@@ -118,8 +121,8 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
         number, line = gold[case.query_id]
         with located(f"{path}, line {number}"):
             quoted = _quoted(line, dataset.corpus)
-            selected, all_found = _selected(line, dataset.corpus)
-        if not all_found:
+            selected, are_all_found = _selected(line, dataset.corpus)
+        if not are_all_found:
             incomplete.append(case.query_id)
         cases.append(_labelled(case, line, [*quoted, *selected]))
     warn(
@@ -169,20 +172,20 @@ def _quoted(line: GoldLine, corpus: Mapping[str, Document]) -> list[Span]:
 
 
 def _selected(line: GoldLine, corpus: Mapping[str, Document]) -> tuple[list[Span], bool]:
-    """Return the spans of the sentences that were selected from the passages of a line, and whether
-    every sentence was found.
+    """Return the spans of the sentences that annotators selected from the passages of a line, and True
+    if every sentence was found in a passage ([] and True for a line without selected sentences).
     """
     spans = []
-    all_found = True
+    are_all_found = True
     for sentence in _grounded_answer(line.answers or []).selected_sentences:
         if not sentence.strip():
             continue
         span = _find(sentence, line.passage_ids, corpus)
         if span is None:
-            all_found = False
+            are_all_found = False
         else:
             spans.append(span)
-    return spans, all_found
+    return spans, are_all_found
 
 
 def _short_answers(pieces: Sequence[Piece]) -> list[Piece]:

@@ -35,6 +35,7 @@ def text_of_html(page: bytes) -> str:
             text.extract()
         elif text.find_parent("pre") is None:
             text.replace_with(re.sub(r"\s+", " ", text))
+    # each tag becomes the line breaks and signs that Markdown has for it; the text is taken at the end
     for tag in soup("pre"):
         tag.replace_with(f"\n\n```\n{tag.get_text().strip(chr(10))}\n```\n\n")
     for tag in soup(_HEADINGS):

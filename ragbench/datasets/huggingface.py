@@ -80,9 +80,18 @@ def _unique(
     parse: Callable[[Mapping[str, Any]], T],
     what: str,
 ) -> Iterator[T]:
-    """Yield `parse(record)` for the records of a configuration; an id that comes twice is an error.
+    """Yield `parse(record)` for the records of a configuration.
 
-    `usual` is the usual name of its split, `what` names a record in errors.
+    Args:
+        repo: the repository or the local folder.
+        config: the configuration, such as "corpus".
+        usual: the split in which such records usually are.
+        split: the split of the judgements, which may be the split of these records, too.
+        parse: makes the item of a record.
+        what: the kind of record in messages.
+
+    Raises:
+        DataError: a record is wrong, or an id comes twice.
     """
     seen = set()
     for where, record in _rows(repo, config, _only(repo, config, usual, split)):
@@ -163,7 +172,7 @@ def _only(repo: str, config: str, usual: str, split: str) -> str:
 
 
 def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each row with its place; in batches, as rows one by one are many times slower."""
+    """Yield the place of each row (for messages) and the row."""
     import datasets
     import pyarrow as pa
 
@@ -176,7 +185,8 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
     finally:
         if bars_shown:
             datasets.enable_progress_bars()
-    # as arrow tables nothing is decoded: no file or address opened
+    # In the format "arrow" nothing is decoded, so that no file or address named in a row is opened.
+    # Rows come in batches, because reading them one by one is many times slower.
     batches = table.with_format("arrow").iter(batch_size=_BATCH)
     for count, row in enumerate(chain.from_iterable(map(pa.Table.to_pylist, batches)), 1):
         yield f"hf:{repo}, {config}/{split}, row {count}", row

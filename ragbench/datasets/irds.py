@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
 from ragbench.datasets.raw_records import Flaws, assemble, case, document, warn_all
-from ragbench.errors import ConfigError, DataError, DownloadError, unknown
+from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError, unknown
 from ragbench.plain_records import grade
 from ragbench.types import Case, Dataset, Document, Qrels
 
@@ -47,6 +47,7 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     flaws: Flaws = defaultdict(list)
 
     def documents() -> Iterator[Document]:
+        """Yield the first document of each id; note repeated ids in `flaws`."""
         for doc in _rows(name, "documents", source.docs_iter):
             title, text = _title_and_text(doc)
             with located(name):
@@ -66,19 +67,21 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
         cases.setdefault(question.query_id, question)
 
     qrels: Qrels = {}
-    highest = "queries have documents that are judged differently; the highest grade counts"
+    judged_differently = (
+        "queries have documents that are judged differently; the highest grade counts"
+    )
     for row in _rows(name, "judgements", source.qrels_iter):
         query_id, doc_id = str(row.query_id), str(row.doc_id)
         with located(name):
             value = grade(row.relevance)
         judged = qrels.setdefault(query_id, {})
         if judged.setdefault(doc_id, value) != value:
-            flaws[highest].append(query_id)
+            flaws[judged_differently].append(query_id)
             judged[doc_id] = max(judged[doc_id], value)
 
     warn_all(name, flaws)
-    chosen = full_id.rsplit("/", 1)[1] if "/" in full_id else split
-    return assemble(name, chosen, corpus, cases, qrels, source=name)
+    last_part = full_id.rsplit("/", 1)[1] if "/" in full_id else split
+    return assemble(name, last_part, corpus, cases, qrels, source=name)
 
 
 def _resolve(registry: Any, dataset_id: str, split: str) -> str:
@@ -124,11 +127,14 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
     try:
         yield from rows()
     except Exception as exc:
-        # what requests raises and a wrong checksum are OSErrors; a RuntimeError with two arguments
-        # is the failure of each source that it tried
-        tried_all = isinstance(exc, RuntimeError) and len(exc.args) == 2
-        is_fetched = tried_all or isinstance(exc, OSError | EOFError)
-        error, verb = (DownloadError, "fetched") if is_fetched else (DataError, "read")
+        # ir_datasets raises OSError for a failed request and a wrong checksum, and a RuntimeError
+        # with two arguments if every source of a file failed
+        has_tried_all_sources = isinstance(exc, RuntimeError) and len(exc.args) == 2
+        error: type[RagbenchError] = DataError
+        verb = "read"
+        if has_tried_all_sources or isinstance(exc, OSError | EOFError):
+            error = DownloadError
+            verb = "fetched"
         raise error(
             f"the {what} of {name} could not be {verb}: {type(exc).__name__}: {str(exc)[:300]}; "
             "check the connection, or remove its files from the folder IR_DATASETS_HOME so that "

@@ -49,7 +49,11 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the JSON object of every line that is not blank."""
+    """Yield the number and the JSON object of every line that is not blank.
+
+    Raises:
+        DataError: the file cannot be read, or a line is not a JSON object.
+    """
     for number, line in lines(path):
         try:
             record = parse_json(line)

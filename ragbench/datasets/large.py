@@ -125,7 +125,7 @@ def _build(source: Path, built: Path) -> None:
             row = (number, item.doc_id, item.text, item.title, json.dumps(dict(item.metadata)))
             try:
                 database.execute(insert, row)
-            except sqlite3.IntegrityError:
+            except sqlite3.IntegrityError:  # the id is there already; read again to name its line
                 ids = parsed(source, identifier)
                 first_line = next(line for line, doc_id in ids if doc_id == item.doc_id)
                 raise repeated(source, line, "document", item.doc_id, first_line) from None

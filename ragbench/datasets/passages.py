@@ -84,8 +84,9 @@ class Texts:
         return folded.starts[at], folded.ends[at + len(folded_text) - 1]
 
     def places(self, text: str, doc_id: str) -> list[Span]:
-        """Return every place where this document holds a text: as it is, else with white space and
-        letters folded.
+        """Return every place where a document holds a text; [] if it holds none.
+
+        The text is searched for as it is; if it is nowhere, white space and letters are folded.
 
         >>> texts = Texts({"d": Document("d", "A cat. A dog. A  cat.")})
         >>> [(span.start, span.end) for span in texts.places("A cat.", "d")]
@@ -108,9 +109,13 @@ class Texts:
         ]
 
     def _search(self, text: str) -> Place:
-        """Return every document's first place of a text, else the places that resemble it most."""
+        """Return the first place of a text in each document that holds it; if no document does, the
+        places that resemble it most, else `NOWHERE`.
+
+        Only documents that hold its four rarest words are searched.
+        """
         text_words = words(text)
-        # the outer two words may be cut in the middle
+        # the first and the last word of a passage may be cut, and then be words of no document
         inner_words = text_words[1:-1] if len(text_words) > 3 else []
         rarest_first = sorted(
             dict.fromkeys(inner_words), key=lambda word: len(self._holding.get(word, ()))
@@ -126,7 +131,9 @@ class Texts:
             if bounds is None:
                 continue
             spans.append(Span(doc_id, *bounds))
-            is_exact |= self._corpus[doc_id].full_text.startswith(text, bounds[0])
+            start, _ = bounds
+            if self._corpus[doc_id].full_text.startswith(text, start):
+                is_exact = True
         if not spans:
             return self._resembling(text, rarest_first)
         return Place(tuple(spans), "exact" if is_exact else "white space")
@@ -177,20 +184,27 @@ class Texts:
 
 
 def _fold(text: str) -> _Folded:
+    """Return a text in its folded form, with the place of each folded character in the text.
+
+    A gap (white space) becomes one blank; at the begin and the end of the text it is left out. One
+    letter may become several characters, or several (a letter and its marks) one.
+    """
     parts: list[str] = []
-    starts: list[int] = []  # of each character of the parts, its first character in `text`
-    ends: list[int] = []
+    starts: list[int] = []  # of each folded character, where it starts in `text`
+    ends: list[int] = []  # and where it ends
     for match in _PART.finditer(text):
         part = normal(match[0])
         if match.lastgroup == "gap":
             is_inside = match.start() > 0 and match.end() < len(text)
             part = " " if is_inside else ""
         parts.append(part)
-        if part and match.lastgroup == "plain":  # one character stays one character
+        if part and match.lastgroup == "plain":  # as many characters as before
             starts += range(match.start(), match.end())
             ends += range(match.start() + 1, match.end() + 1)
             continue
-        start = match.end() - 1 if part == " " else match.start()
+        start = match.start()
+        if part == " ":  # a blank stands for the last character of its gap
+            start = match.end() - 1
         starts += [start] * len(part)
         ends += [match.end()] * len(part)
     return _Folded("".join(parts), starts, ends)

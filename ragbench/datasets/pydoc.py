@@ -154,7 +154,8 @@ def _case(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]) 
 
 
 def _grades(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]) -> dict[str, int]:
-    """Return topic -> grade: the grades of the file, raised for topics that repeat its quotes.
+    """Return topic -> grade of a question: the grades in its record, raised for topics that repeat its
+    quotes.
 
     `spans_of_quotes` has the places of each quote, in the order of the record's evidence.
     """

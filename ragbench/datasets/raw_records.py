@@ -103,7 +103,9 @@ def _turns(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     >>> _turns("Why?")
     ('Why?', ())
     """
-    start, *parts = _SPEAKER.split(text)
+    start, *parts = _SPEAKER.split(
+        text
+    )  # the text before the first speaker, speaker, utterance, ...
     speakers = parts[::2]
     utterances = [part.strip() for part in parts[1::2]]
     questions = [number for number, speaker in enumerate(speakers) if speaker == "user"]
