@@ -233,14 +233,15 @@ class Claude(Reader):
                 timeout_s,
                 "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL",
             )
-        # out here, so that the SDK's error, which holds the request and its key, is not its context
+        # raised outside of the `except` blocks: there, the SDK's error, which holds the request and its
+        # key, would become its context
         raise failed
 
     def _adapted(self, failed: RequestError, body: dict[str, Any]) -> bool:
         """Leave out the parameter that the model refuses; return False if the failure has another
         reason.
 
-        No parameter is taken back, so at most two requests are refused.
+        A parameter that was left out stays left out, so at most two requests are refused.
         """
         if failed.status != 400:
             return False
@@ -251,7 +252,7 @@ class Claude(Reader):
             self._takes_temperature = False
             return True
         if "output_config" in body and any(mark in message for mark in _SCHEMA_MARKS):
-            self._takes_schema = False  # an older model: a forced tool does the same
+            self._takes_schema = False  # an older model: a forced tool takes its place, see `_body`
             return True
         return False
 

@@ -74,35 +74,42 @@ def generate_many(
     }
     if schema is not None:
         options["schema"] = schema
+    # identical prompts with the same number are one request
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
     known = _known_completions(llm, requests)
     pending = [pair for pair in requests if pair not in known]
     at_once = min(concurrency, getattr(llm, "max_concurrency", None) or concurrency)
     stop = threading.Event()
-    plain = dict(options)
+    accepted_options = dict(options)
     if schema is not None and not takes(llm.generate, "prompt", options=[*options]):
-        del plain["schema"]  # prompts state the form of their reply, too
-    takes_sample = takes(llm.generate, "prompt", options=[*plain, "sample"])
+        del accepted_options["schema"]  # prompts state the form of their reply, too
+    takes_sample = takes(llm.generate, "prompt", options=[*accepted_options, "sample"])
 
     def call(pair: _Pair) -> Completion:
+        """Return the model's completion of a prompt; raises what the model raises."""
         if isinstance(llm, StoredLLM):
             n_at_once = min(at_once, len(pending))
             return llm.fetch(requests[pair], timeout_s=timeout_s, stop=stop, n_at_once=n_at_once)
         text, sample = pair
-        accepted = {**plain, "sample": sample} if sample and takes_sample else plain
-        return _checked(llm, llm.generate(text, **accepted))
+        call_options = dict(accepted_options)
+        if sample and takes_sample:
+            call_options["sample"] = sample
+        return _checked(llm, llm.generate(text, **call_options))
 
     try:
         with progress_bar(len(requests), label or llm.name, "replies", initial=len(known)) as bar:
             received = _send_all(pending, call, llm.name, at_once, bar)
     finally:
-        stop.set()  # a reply that a thread receives after Ctrl-C goes to the store
+        # after Ctrl-C, threads send nothing more; a reply that still arrives goes to the store
+        stop.set()
     completions = known | received
     in_order: list[Completion] = []
     repeated: set[_Pair] = set()
     for pair in pairs:
         completion = completions[pair]
-        in_order.append(_without_costs(completion) if pair in repeated else completion)
+        if pair in repeated:
+            completion = _without_costs(completion)  # the request was paid for once
+        in_order.append(completion)
         repeated.add(pair)
     return in_order
 
@@ -114,8 +121,10 @@ def _send_all(
     at_once: int,
     bar: Any,
 ) -> dict[_Pair, Completion]:
-    """Return the completions of these pairs, `at_once` at a time. Once a failure would repeat for every
-    request, no further one is sent, and the others get the same failure.
+    """Return the completion of each pair (prompt, sample), sending `at_once` requests at a time.
+
+    After a failure that every request would meet, no further request is sent, and the pairs without a
+    completion get the completion of the failure.
 
     Raises:
         ConfigError: a request cannot be made at all.

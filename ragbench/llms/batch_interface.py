@@ -129,7 +129,7 @@ def _answered(
             running += [(llm, batch) for batch in _submitted(llm, final, log)]
             if running and llm.settings.max_cost is not None:
                 break
-    keys: set[str] = set()
+    keys: set[str] = set()  # of the requests that this call waits for
     for _, batch in running:
         keys.update(request.key for request in batch.requests)
     logged: set[str] = set()
@@ -137,7 +137,7 @@ def _answered(
     while running:
         for llm, batch in list(running):
             state = _poll(llm, batch, unreadable)
-            if not isinstance(state, str):
+            if not isinstance(state, str):  # the outcomes: the batch has ended
                 running.remove((llm, batch))
                 _collect(llm, batch, state, log)
             elif state not in logged:
@@ -184,8 +184,9 @@ def _submitted(
                 llm.fetch(first)
             except RequestError as exc:
                 is_unreadable = exc.failure is FailureKind.UNREADABLE
-                if exc.stop or exc.tries > 1 or is_unreadable:
-                    raise  # otherwise it concerns this request alone
+                concerns_others = exc.stop or exc.tries > 1 or is_unreadable
+                if concerns_others:
+                    raise
             new.remove(first)
         while new and (submitted := _submit(llm, new)):
             running.append(submitted)
@@ -202,8 +203,8 @@ def _first_of_each_form(requests: Sequence[Request]) -> list[Request]:
 
 
 def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
-    """Submit the first requests, as many as fit into a batch and the budget; return None if the budget
-    has room for none.
+    """Submit the first requests, as many as fit into a batch and the budget, and return their batch;
+    return None if the budget has no room for any request.
 
     Raises:
         ModelError: the provider did not take the batch.
@@ -217,7 +218,7 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
         return None
     batch = Batch(tag, _account(llm), "", time.time(), reservation, tuple(requests))
     try:
-        submissions.put(batch)
+        submissions.put(batch)  # before it is sent, so that a killed process leaves a trace of it
     except BaseException:
         _forget(batch, 0.0)
         raise
@@ -259,20 +260,21 @@ def _reserve(
 
 
 def _recognised(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch | None:
-    """Return a batch with its id, asking the provider for the id that a killed process had no time to
-    note; None, and the batch is forgotten, if the provider never got it.
+    """Return a batch with its id. If a process was killed before it noted the id, ask the provider for
+    it; if the provider never got the batch, forget the batch and return None.
     """
     if batch.id:
         return batch
-    for wait_s in (0.0, POLL_S):  # it may be on its way still
+    for wait_s in (0.0, POLL_S):  # the submission may still be on its way, so ask twice
         time.sleep(wait_s)
         try:
             similar = RetryPolicy().run(partial(llm.client.find, batch), Event())
         except RequestError as exc:
             raise _explained(batch, exc) from exc
-        others = {each.id for each in submissions.pending()}
-        if ids := [batch_id for batch_id in similar if batch_id not in others]:
-            batch = batch._replace(id=ids[0])
+        known_ids = {each.id for each in submissions.pending()}
+        new_ids = [batch_id for batch_id in similar if batch_id not in known_ids]
+        if new_ids:
+            batch = batch._replace(id=new_ids[0])
             submissions.put(batch)
             return batch
     log(f"The provider never got {described([batch])}")
@@ -312,7 +314,7 @@ def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outco
                 "same command then pays for its requests again"
             ) from exc
         is_unreadable = exc.failure is FailureKind.UNREADABLE
-        if is_unreadable:  # asking for a state costs nothing
+        if is_unreadable:  # asked for again, as a state costs nothing
             unreadable[batch.name] += 1
         is_final = exc.tries == 1 and not is_unreadable
         if is_final or unreadable[batch.name] == _UNREADABLE:

@@ -180,7 +180,16 @@ def _stand_in(name: str, request: Request) -> Completion:
 
 
 def _model_plan(model: str, noted: Sequence[tuple[Request, bool]]) -> ModelPlan:
-    """Return the plan of a model from the requests that were noted, each with whether it is stored."""
+    """Return the plan of a model: how many requests would be sent, with how many tokens, at what cost.
+
+    Tokens are estimated: those to be read from the length of the prompt (4 bytes each), those to be
+    written from the model's usual replies, else as a quarter of the allowed maximum. Costs are None
+    if the model has no known price.
+
+    Args:
+        model: its name.
+        noted: the requests, each with True if the store has a reply to it.
+    """
     to_send = [request for request, is_stored in noted if not is_stored]
     usual_tokens = _usual_output_tokens(model)
     price = price_of(model)
@@ -191,7 +200,7 @@ def _model_plan(model: str, noted: Sequence[tuple[Request, bool]]) -> ModelPlan:
     costs = []
     max_costs = []
     for request in to_send:
-        if STAND_IN in request.prompt:
+        if STAND_IN in request.prompt:  # the real prompt will contain a reply that is not known yet
             n_uncertain += 1
         read = math.ceil(request.n_bytes / 4)
         written = min(usual_tokens or request.max_tokens / 4, request.max_tokens)

@@ -61,9 +61,13 @@ _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
 class RequestError(ModelError):
     """A request without a reply; `failure` is its kind.
 
-    `status` is HTTP's, 0 without one, and `body` the server's reply. `tries` is how often this may
-    be tried in all (1: never again), `wait_s` how long the server asks to wait. `stop`: any other
-    request to this model would fail alike, `paid` that the server may have done the work.
+    Attributes:
+        status: the HTTP status, 0 without one.
+        body: the text that the server sent, "" without one.
+        tries: how often the request may be sent in all; 1 means never again.
+        wait_s: the seconds that the server asks to wait; None if it does not.
+        stop: True if every other request to this model would fail for the same reason.
+        paid: True if the server may have done the work, and charge for it.
     """
 
     def __init__(
@@ -129,9 +133,12 @@ class Reader:
     def refused(
         self, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
     ) -> RequestError:
-        """Return the failure that an HTTP status means.
+        """Return the failure that an HTTP status means: no credit, a busy or broken server (tried again),
+        or a refusal (never tried again).
 
-        `hints` has an advice for some statuses, in place of "the server refuses".
+        Args:
+            status, body, headers: the reply of the server.
+            hints: status -> the advice for it; other statuses get "the server refuses".
         """
         body = self.clean(body)
         words = server_message(body)
@@ -171,11 +178,13 @@ class Reader:
     ) -> RequestError:
         """Return the failure behind an error of httpx, of httpx2 (its successor) or of our bounds on replies.
 
-        - A reply out of bounds: it may have been paid for. Asked again it would be the same, unless
-          it was late. A redirect to another host (REFUSED) was not paid for, and ends the run.
-        - No server at the address: nothing was paid; asked again, since a server may be starting.
+        - A reply out of bounds may have been paid for. If it was late, the request is sent once more; if
+          it was too large, never, as the next reply would be as large. A redirect to another host
+          (REFUSED) was not paid for, and ends the run.
+        - No server at the address: nothing was paid, and four tries are made, since a server may be
+          starting.
         - No reply in time, or a connection that ended before the reply: the server may have done
-          the work, so it is asked only once more.
+          the work, so the request is sent only once more.
         """
         reason = self.clean(str(exc) or type(exc).__name__)
         if isinstance(exc, OutOfBoundsError):
@@ -307,10 +316,18 @@ class RetryPolicy:
         advice: str = "",
         max_tries: float = math.inf,
     ) -> T:
-        """Return what `send` returns, tried as often as its RequestError allows (at most
-        `max_tries` times), with back-off between.
+        """Return the result of `send()`; after a RequestError, wait and call it again, as often as the
+        error's `tries` allows.
 
-        Raises RequestError with the `advice`, and InterruptedError once `stop` is set.
+        Args:
+            send: sends the request.
+            stop: ends the waiting when it is set.
+            advice: how to continue later, for the message of the last failure.
+            max_tries: the number of calls at most, also if the error allows more.
+
+        Raises:
+            RequestError: the last call failed, or the server asks for too long a wait.
+            InterruptedError: `stop` is set.
         """
         tried = 0
         while True:

@@ -109,7 +109,8 @@ class Transport(Reader):
             )
         except (OutOfBoundsError, httpx.RequestError) as exc:
             failure = self.failure_of(exc, address(url), timeout_s, way_out)
-        # out here, so that httpx's error, which holds the request and its key, is not its context
+        # raised outside of the `except` block: there, httpx's error, which holds the request and its
+        # key, would become its context
         raise failure
 
 

@@ -112,6 +112,7 @@ class OpenAI(Server):
             "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs",
         )
         self._model = model
+        # what the server takes; `_adapted` changes these after a refusal
         self._limit_field = "max_tokens"
         self._takes_temperature = True
         self._takes_schema = True
@@ -244,7 +245,7 @@ class OpenAI(Server):
         """Leave out or rename the parameter that the server refuses; return False if the failure has
         another reason.
 
-        No parameter is taken back, so at most three requests are refused.
+        A parameter that was left out or renamed stays so, so at most three requests are refused.
         """
         if failed.status not in _REFUSALS:
             return False

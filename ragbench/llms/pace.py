@@ -40,11 +40,17 @@ class Pace:
 
     @contextmanager
     def turn(self, timeout_s: float, stop: threading.Event, n_at_once: int = 1) -> Iterator[float]:
-        """Wait until one more request may be sent, and yield the seconds that it may take in all;
-        `n_at_once` requests are sent together with it.
+        """Wait until one more request may be sent, and yield the seconds that it may take, including its
+        wait in the server's queue. The request is sent inside the `with` block.
 
-        The request is sent inside, in this thread. Raises RequestError if the request does, and
-        InterruptedError once `stop` is set.
+        Args:
+            timeout_s: the seconds that the server may work on the request.
+            stop: ends the waiting when it is set.
+            n_at_once: the number of requests that are sent together, with this one.
+
+        Raises:
+            RequestError: the request raises it; after a time-out, with the number of others in the queue.
+            InterruptedError: `stop` is set.
         """
         turn = self._begin(timeout_s, stop, n_at_once)
         try:
@@ -97,13 +103,17 @@ class Pace:
                     other.certainly_begun_at = now
 
     def _note_failure(self, turn: _Turn, exc: RequestError) -> RequestError:
-        """Return the failure as it is to be reported; after a time-out fewer are sent at a time."""
+        """Send fewer requests at a time after a time-out or an overloaded server, and return the failure
+        to report: `exc`, or for a time-out one whose message counts the other requests.
+
+        The number is halved once for all requests that were on their way together.
+        """
         if exc.failure is not FailureKind.TIMEOUT and exc.status not in _OVERLOADED:
             return exc
         with self._changed:
             if not turn.is_before_cut:
                 self._at_once = max(1, len(self._turns) // 2)
-                for other in self._turns:
+                for other in self._turns:  # their failures tell nothing about the lower number
                     other.is_before_cut = True
             if exc.status:  # the server itself replied
                 self._last_reply = time.monotonic()

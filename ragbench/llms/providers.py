@@ -80,10 +80,11 @@ _OPTIONS = ("system", "max_tokens", "temperature")
 
 
 def _own(given: Any) -> LLM:
-    """Return a user's language model.
+    """Return the language model of a user: an object with `name` and `generate`, an instance of a class
+    of such objects, or a function of a prompt as a `ScriptedLLM`.
 
     Raises:
-        ConfigError: it is none, or cannot be called as one.
+        ConfigError: the object is none of these, or does not take the arguments of a call.
     """
     what = f"llm {object_name(given)!r}"
     model = given
@@ -127,21 +128,26 @@ def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str
 
 
 def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
-    """Return what sends requests to a provider, at `url` or where the environment names it."""
+    """Return the client that sends requests to a provider, at `url`, or for "" at the address in the
+    environment.
+
+    Raises:
+        ConfigError: the provider needs a key, and there is none.
+    """
     if provider == "ollama":
         return Ollama(model, url or _base_url("OLLAMA", _OLLAMA))
     key = key_of(provider.upper())
-    needs_key = settings.replies != "offline" and active_dry_run() is None  # which send nothing
+    sends_requests = settings.replies != "offline" and active_dry_run() is None
     if provider == "openai":
         url = url or _base_url("OPENAI", HOSTED)
-        if key is None and needs_key and url == HOSTED:
+        if key is None and sends_requests and url == HOSTED:
             raise ConfigError(
                 f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for "
                 "another server RAG_EVAL_OPENAI_BASE_URL or OPENAI_BASE_URL"
             )
         return OpenAI(model, url, key)
     if provider == "anthropic":
-        if key is None and needs_key:
+        if key is None and sends_requests:
             raise ConfigError(
                 f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"
             )
@@ -166,7 +172,8 @@ def check_llm(name: str | LLM | Callable[[str], Any]) -> LLM:
 
 
 def parse(name: str) -> tuple[str, str]:
-    """Return provider and model of a name; "env" is looked up.
+    """Return provider and model of a name "provider:model"; "env" stands for the model that the
+    environment names (RAG_EVAL_PROVIDER and others).
 
     For a model that Anthropic has retired, its successor is loaded, with a DataWarning, unless
     RAG_EVAL_ANTHROPIC_BASE_URL or ANTHROPIC_BASE_URL names another server, which may still have it.
@@ -225,7 +232,8 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
         raise ConfigError(
             f"{name!r} already names provider and model; leave out {provider or model!r}"
         )
-    if name not in ("", "env") or not (name or provider or model):
+    is_nothing_given = not (name or provider or model)
+    if name not in ("", "env") or is_nothing_given:
         return name
     variable = "" if provider else "RAG_EVAL_PROVIDER: "
     provider = provider or os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
@@ -261,10 +269,10 @@ def unavailable(name: str = "env") -> str:
 
 
 def check_servers(*models: LLMLike) -> None:
-    """Refuse models that cannot be asked here and now, before any work is done for them.
+    """Raise an error for a model that cannot be asked here and now, before any work is done for it.
 
-    "" and what `NO_MODEL` names are no models, and a model of your own is taken as it is. Offline,
-    or in a dry run, no server is needed.
+    Not checked are "" and the names in `NO_MODEL`, which stand for no model, and a user's own model
+    object. Offline, or in a dry run, no server is needed.
 
     Raises:
         ConfigError: an unknown provider, no key.
@@ -339,6 +347,12 @@ def key_of(provider: str) -> str | None:
 
 
 def _base_url(provider: str, default: str) -> str:
+    """Return the address of a provider ("OPENAI") that the environment names, without a slash at its
+    end; `default` if it names none.
+
+    Raises:
+        ConfigError: the variable does not hold an http address, or holds one with a user's name.
+    """
     variable = f"RAG_EVAL_{provider}_BASE_URL"
     url = os.environ.get(variable, "").strip()
     if not url and provider in _SHARED:
@@ -356,6 +370,7 @@ def _base_url(provider: str, default: str) -> str:
             f"{variable} is not an address without a user; expected one such as "
             "http://localhost:8000"
         )
-    if provider == "OPENAI" and parts.path in ("", "/"):
-        url = url.rstrip("/") + "/v1" if not parts.query else url
+    is_host_alone = parts.path in ("", "/") and not parts.query
+    if provider == "OPENAI" and is_host_alone:
+        url = url.rstrip("/") + "/v1"
     return url.rstrip("/")

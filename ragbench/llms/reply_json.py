@@ -169,20 +169,24 @@ def _introduces_quotation(text: str) -> bool:
 
 
 def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return for each object of a reply whether the reply states it: begins or ends with it, on
-    separate lines.
+    """Return a truth value for each JSON object of a reply: True if the reply states it itself, False if
+    the reply may quote it from the texts that the model was shown.
 
-    Any other object may be quoted from the texts that the model was shown; so is one after "it
-    says:" and the like.
+    A reply states the objects at its begin and its end, on lines of their own, except an object after
+    words such as "it says:".
+
+    Args:
+        text: the reply.
+        spans: (start, end) of each object in it.
 
     >>> text = '{"a": 1}\\nIt says {"a": 2}.'
     >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
     [True, False]
     """
     around = _texts_around(text, spans)  # one more than objects
-    n_before = _count_leading_blanks(around)
-    n_after = _count_leading_blanks(around[::-1])
-    is_all = n_before == len(around)
+    n_before = _count_leading_blanks(around)  # objects before the first words
+    n_after = _count_leading_blanks(around[::-1])  # objects after the last words
+    is_all = n_before == len(around)  # the reply has no words, only objects
     begins_with_lines = is_all or re.match(r"[ \t,\]*]*\n", around[n_before]) is not None
     ends_with_lines = is_all or re.search(r"\n[ \t\[*]*\Z", around[-1 - n_after]) is not None
     are_stated = []

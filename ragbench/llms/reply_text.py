@@ -174,7 +174,8 @@ def read_outcome(text: str) -> str:
     plain = _LABEL.sub("", plain).lstrip("-–—' ")
     if not plain:
         return "no_results"
-    n_characters = len(plain) + 4 * len(UNSPACED.findall(plain))  # two are a word
+    # 10 characters count as a word; of scripts without blanks 2, as each of them counts five times
+    n_characters = len(plain) + 4 * len(UNSPACED.findall(plain))
     if len(plain.split()) > LONGEST_ABSTENTION or n_characters > 10 * LONGEST_ABSTENTION:
         return "success"
     apologies = _phrases_of_all_languages("sorry", r"^(?:%s)\b[\s,.:;!،。、！，-]*")
@@ -342,8 +343,10 @@ def plain_schema(form: type[BaseModel]) -> dict[str, Any]:
     schema = form.model_json_schema()
 
     def plain(node: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a part of the schema in the plain form."""
         if "$ref" in node:
-            return plain(schema["$defs"][node["$ref"].rpartition("/")[2]])
+            definition = node["$ref"].rpartition("/")[2]  # "#/$defs/Claim"
+            return plain(schema["$defs"][definition])
         if node["type"] == "object":
             properties = {name: plain(field) for name, field in node["properties"].items()}
             return {

@@ -114,8 +114,12 @@ class StoredLLM:
         )
 
     def known(self, requests: Sequence[Request]) -> Sequence[Completion | None]:
-        """Return the completions for which nothing need be sent, in order: those in the store, and
-        in a dry run stand-ins for the others; raises ConfigError and ModelError.
+        """Return for each request the completion in the store; None if it has to be sent. In a dry run,
+        stand-ins (texts that mark a missing reply) take the place of None.
+
+        Raises:
+            ConfigError: a maximum cost is set, and the price of this model is unknown.
+            ModelError: the store cannot be read.
         """
         self.check_budget()
         mode = self.settings.replies
@@ -125,7 +129,9 @@ class StoredLLM:
                 stored = replies.lookup_many(requests, any_origin=mode == "offline")
         except StoreError as exc:
             raise ModelError(exc, FailureKind.STORE) from exc
-        completions = [reply and self._completion(reply, cached=True) for reply in stored]
+        completions: list[Completion | None] = []
+        for reply in stored:
+            completions.append(None if reply is None else self._completion(reply, cached=True))
         plan = active_dry_run()
         if plan is None:
             return completions
@@ -139,11 +145,18 @@ class StoredLLM:
         stop: threading.Event | None = None,
         n_at_once: int = 1,
     ) -> Completion:
-        """Return the reply of the provider after it is stored; raises RequestError, and
-        InterruptedError once `stop` is set.
+        """Return the reply of the provider, which is stored first unless replies are "off".
 
-        `timeout_s` bounds the time of the reply without its wait for the `n_at_once` requests that
-        are sent together (see `Pace`).
+        Args:
+            request: the request.
+            timeout_s: the seconds that the server may work on it, without its wait in the queue behind
+                other requests of this call (see `Pace`).
+            stop: ends the waiting when it is set.
+            n_at_once: the number of requests that are sent together, with this one.
+
+        Raises:
+            RequestError: no reply came, or could be stored; or replies are "offline".
+            InterruptedError: `stop` is set.
         """
         mode = self.settings.replies
         if mode == "offline":
@@ -172,7 +185,8 @@ class StoredLLM:
         wait for the reply that it stores.
         """
         with replies.claim(request.key, stop):
-            if stored := replies.lookup(request):  # by another process while we waited
+            stored = replies.lookup(request)
+            if stored:  # another process has stored it while this one waited
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
                 raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
@@ -180,7 +194,8 @@ class StoredLLM:
             try:
                 reply = replies.store(request, reply)
             except StoreError as exc:
-                # it is paid for: use it, but buy no more that cannot be kept
+                # the reply is paid for, so it is used; further ones, which could not be kept, are not
+                # bought
                 is_first = not self._store_is_broken
                 self._store_is_broken = f"{self.name}: {exc}"
                 if is_first:
@@ -243,8 +258,8 @@ class StoredLLM:
             return self._within_budget(request, allowed_s, stop)
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
-        """Send a request after the budget has reserved its highest possible cost, and settle the
-        actual one.
+        """Return the reply to a request, sent after the budget has reserved its highest possible cost;
+        then settle its actual cost. Without a maximum cost, or for a free model, only send it.
         """
         bound = 0.0 if self.settings.max_cost is None else bound_of(request)
         if not bound:
@@ -263,7 +278,7 @@ class StoredLLM:
                 cost = 0.0
             raise
         finally:
-            # unsettled it is spent at its bound: on the safe side, and the reply is not lost
+            # if settling fails, the budget keeps counting the highest cost, and the reply is not lost
             with suppress(StoreError):
                 budgets.settle(reservation, cost, answered=answered)
 
@@ -272,17 +287,21 @@ class StoredLLM:
     ) -> int:
         """Reserve the highest possible cost of a request, and return the id of the reservation.
 
-        It waits for requests on their way while their reservations leave no room. Raises
-        RequestError if the budget has no room even after them, and InterruptedError once `stop` is
-        set.
+        While the reservations of requests on their way leave no room, wait for these requests, which
+        mostly cost less than is reserved for them.
+
+        Raises:
+            RequestError: the budget has no room even if these requests cost nothing.
+            InterruptedError: `stop` is set.
         """
         settings = self.settings
         maximum = settings.max_cost or 0.0
         while not stop.is_set():
+            # it lasts a minute longer than the request may take; then a killed process has left it
             reservation = budgets.reserve(
                 settings.budget, bound, maximum, timeout_s + 60.0, request.key
             )
-            if reservation is None:
+            if reservation is None:  # no room at all; 0 means no room yet
                 gone = budgets.spent(settings.budget)
                 raise RequestError(
                     f"budget: {self.name} may cost {bound:.4f} dollars for this request, "
@@ -293,7 +312,7 @@ class StoredLLM:
                 )
             if reservation:
                 return reservation
-            stop.wait(0.1)  # most requests on their way will cost less than is reserved for them
+            stop.wait(0.1)
         raise InterruptedError("stopped")
 
     def _completion(self, reply: Reply, *, cached: bool) -> Completion:
