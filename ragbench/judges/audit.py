@@ -85,8 +85,8 @@ def judge_audit(
     """Test a judge before it is used: with answers that are known to be right or wrong, and with
     answers that differ in ways that should not matter.
 
-    The probes (one row each, as far as they apply to the criterion) and the meaning of `value`; the
-    verdicts of a criterion with `higher_is_better=False` are turned round, so that 1 is the best:
+    Each probe that applies to the criterion has one row. The meaning of `value` depends on the probe;
+    verdicts by a criterion with `higher_is_better=False` are turned round, so that 1 is the best:
 
     - "repeated": the same request three times at temperature 0; mean |difference| of two verdicts,
       in [0, 1].
@@ -99,9 +99,9 @@ def judge_audit(
     - "truncated", "padded", "famous author", "instruction to the judge": mean change of the verdict
       when the answer loses its second half, or gets sentences without content, a line that names a
       famous model as its author, or an instruction to give the best verdict; in [-1, 1]. Half of the
-      answers are the system's, half are wrong ones (above), so that there is room on both sides. The
-      texts are in `ragbench.testsets.interventions`. A rise counts; for "correctness" also a fall
-      after an addition, which may lower other criteria with reason.
+      answers are the system's, half are those of "wrong but fluent", so that verdicts can rise and
+      fall. The texts are in `ragbench.testsets.interventions`. A rise is a fault. After an addition,
+      a fall is a fault by "correctness" alone: padding may well make an answer less relevant.
     - "levels reversed", "documents reversed": mean |difference| of the verdicts on the same answers
       when the levels are listed, or the documents shown, in the opposite order.
     - "other language": 1 - the mean verdict on right answers in other languages than the question
@@ -109,9 +109,9 @@ def judge_audit(
     - "same verdict": the fraction of the answers that get the most frequent verdict, for your own
       criteria alone. It has no bound: all answers may be polite.
 
-    By your own criterion no answer is known to be right or wrong: "right answers", "wrong but
-    fluent", "empty answer", "truncated" and "other language" are left out, unless the criterion is a
-    wording of a built-in one (`Criterion.wording_of`, or its form).
+    For your own criterion no answer is known to be right or wrong, so "right answers", "wrong but
+    fluent", "empty answer", "truncated" and "other language" are left out, unless it is a wording of
+    a built-in criterion (`Criterion.wording_of`) or has the form of one.
 
     A probe passes if its value is not shown to exceed its bound; if the interval reaches beyond the
     bound, audit more answers.
@@ -160,8 +160,10 @@ def judge_audit(
     if n < 2:
         raise ConfigError(f"n is {n}; expected 2 or more")
     plain = judgeable(answers, audited, dataset, chunks)
-    if n < len(plain):  # evenly spread, as the first ones of a dataset are often all of one kind
-        plain = [plain[i * len(plain) // n] for i in range(n)]
+    if n < len(plain):
+        # evenly spread, because the first questions of a dataset are often all of one kind
+        positions = [i * len(plain) // n for i in range(n)]
+        plain = [plain[position] for position in positions]
     if len({material.question for material in plain}) < 2:
         raise DataError(
             f"an audit by {audited.name} takes answers to two or more questions, and {len(plain)} "
@@ -187,9 +189,11 @@ def _scores_of_groups(
     model: LLM,
     asking: Mapping[str, Any],
 ) -> dict[str, list[float | None]]:
-    """Return group -> the verdict on each of its materials, 1 the best and None if it could not be
-    read. All groups are judged in one batch, and the group `_UNCHANGED` once more with the levels
-    reversed, if the criterion has levels.
+    """Return group -> the verdict on each of its materials, from 0 to 1 (the best), None for a verdict
+    that could not be read.
+
+    All groups are judged in one batch. If the criterion has levels, the group `_UNCHANGED` is judged
+    once more with the levels in reverse order, as the group "levels reversed".
     """
     materials = list(chain.from_iterable(groups.values()))
     judged = verdicts(materials, criterion, model, **asking)
@@ -252,8 +256,10 @@ _UNCHANGED = "as it is"
 
 
 def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[str, list[Material]]:
-    """Return probe -> the materials to judge; the first group, `_UNCHANGED`, has the materials `plain`
-    and then the same with wrong answers.
+    """Return group -> the materials to judge for the probes.
+
+    The first group, `_UNCHANGED`, has the materials `plain` and then the same materials with wrong
+    answers; the probes compare changed answers with these. The other groups have the names of probes.
     """
     others = answers_to_others([material.reference or material.answer for material in plain])
     wrong = [replace(material, answer=other) for material, other in zip(plain, others, strict=True)]
@@ -288,8 +294,12 @@ def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[st
 def _probe_values(
     scores: Mapping[str, Sequence[float | None]], n_plain: int
 ) -> dict[str, list[float | None]]:
-    """Return probe -> the value of each answer (None: unscored), from the verdicts of each group; the
-    first `n_plain` of the group `_UNCHANGED` are the system's answers, the others wrong ones.
+    """Return probe -> the value of each answer, None for an unscored one.
+
+    Args:
+        scores: group of `_probe_materials` -> the verdict on each of its materials.
+        n_plain: the number of the system's answers, which come first in the group `_UNCHANGED`;
+            the same number of wrong answers follows.
     """
     unchanged = scores[_UNCHANGED]
     values: dict[str, list[float | None]] = {}
@@ -387,8 +397,8 @@ _FAULTS = {
 def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] = ()) -> list[str]:
     """Return the faults of a judge that an audit shows, the gravest first; [] if it passes every probe.
 
-    By your own criterion, the same verdict on all answers is named, too; and with `agreement`, the
-    rows of `judge_agreement`, that it is not shown to exceed chance.
+    A fault for your own criterion alone is the same verdict on all answers. With `agreement`, the rows
+    of `judge_agreement`, an agreement with people that is not shown to exceed chance is one more fault.
 
     >>> rows = [("repeated", 0.0, "pass"), ("right answers", 1.0, "fail"), ("wrong but fluent", 0.0, "pass"),
     ...         ("padded", 0.0, "pass")]
@@ -401,9 +411,11 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
         if not pd.isna(value):
             values[probe] = float(value)
     findings = []
-    kept = [values.get(probe, 0.0) for probe in (*OF_ANSWERS, "repeated", "levels reversed")]
-    if {"right answers", "wrong but fluent"} <= values.keys() and not any(kept):
-        on_right, on_wrong = 1 - values["right answers"], values["wrong but fluent"]
+    changes = [values.get(probe, 0.0) for probe in (*OF_ANSWERS, "repeated", "levels reversed")]
+    never_changes = not any(changes)
+    if {"right answers", "wrong but fluent"} <= values.keys() and never_changes:
+        on_right = 1 - values["right answers"]  # the probe's value is the distance from 1
+        on_wrong = values["wrong but fluent"]
         if on_right == on_wrong:
             findings.append(f"its verdict is {on_wrong:g} on right and on wrong answers")
     if values.get("same verdict") == 1:
@@ -437,14 +449,23 @@ def _repeated(
 def _row(
     probe: str, values: Sequence[float | None], criterion: str, n_questions: int
 ) -> dict[str, object]:
-    """Return the row of a probe; `values` as in `_interval`."""
+    """Return the row of a probe in the table of `judge_audit`.
+
+    Args:
+        probe: its name.
+        values: the value of each answer, None for an unscored one, in the order of `_interval`.
+        criterion: the built-in criterion that is audited, or the user's.
+        n_questions: the number of questions that the answers are about.
+    """
     scored = [value for value in values if value is not None]
     bound = AUDIT_BOUNDS[probe]
     is_change = probe in OF_ANSWERS
     low, high = _interval(values, n_questions, is_change, 0.05)
-    safe_low, safe_high = _interval(values, n_questions, is_change, 0.1 / len(AUDIT_BOUNDS))
-    # Additions may lower other verdicts with reason: padding is off the point, and an author is a
-    # claim.
+    # one-sided 5 % over all probes (Bonferroni), which is two-sided 10 %
+    alpha_of_probe = 0.1 / len(AUDIT_BOUNDS)
+    safe_low, safe_high = _interval(values, n_questions, is_change, alpha_of_probe)
+    # By other criteria an addition may lower the verdict with reason: padding is off the point, and a
+    # named author is a claim without support.
     may_not_fall = is_change and probe != "truncated" and criterion == "correctness"
     has_failed = safe_low > bound or (may_not_fall and safe_high < -bound)
     row = {
@@ -468,20 +489,24 @@ def _row(
 def _interval(
     values: Sequence[float | None], n_questions: int, is_change: bool, alpha: float
 ) -> tuple[float, float]:
-    """Return an interval of the mean over questions; the right and the wrong answer to a question are
-    one observation.
+    """Return the ends of an interval of the mean over questions, at the level 1 - alpha; the right and
+    the wrong answer to a question are one observation.
 
     Values from 0 to 1 have the interval of Clopper and Pearson (1934), exact for 0 and 1 and
     conservative in between. Changes are from -1 to 1; z^2 / 8 observations of -1 and of 1 and z^2 / 4
-    of 0 are added to them, so that equal changes are no certainty (Agresti & Min 2005).
+    of 0 are added to them, so that the interval of equal changes has a length (Agresti & Min 2005).
 
     Args:
         values: one value per question, or the values of all right answers and then of all wrong
-            ones, in the same order of questions (None: unscored).
+            answers, in the same order of questions; None for an unscored answer.
+        n_questions: the number of questions.
+        is_change: the values are changes from -1 to 1.
+        alpha: the probability that the interval is wrong.
     """
     means = []
     for i in range(n_questions):
-        scored = [value for value in values[i::n_questions] if value is not None]
+        values_of_question = values[i::n_questions]
+        scored = [value for value in values_of_question if value is not None]
         if scored:
             means.append(fmean(scored))
     if not is_change:
@@ -499,5 +524,5 @@ def _interval(
     weights = [*([1.0] * len(means)), z**2 / 8, z**2 / 8, z**2 / 4]
     center = fmean(points, weights)
     variance = fmean([(point - center) ** 2 for point in points], weights)
-    reach = z * math.sqrt(variance / sum(weights))
-    return max(-1.0, center - reach), min(1.0, center + reach)
+    half_width = z * math.sqrt(variance / sum(weights))
+    return max(-1.0, center - half_width), min(1.0, center + half_width)

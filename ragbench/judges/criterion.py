@@ -109,6 +109,11 @@ class Criterion(metaclass=Suggesting):
     wording_of: str = ""
 
     def __post_init__(self) -> None:
+        """Check the fields, and bring levels, anchors and examples into their form.
+
+        Raises:
+            ConfigError: a field cannot be used; the message names the criterion and the field.
+        """
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ConfigError(
                 f"a criterion cannot be named {self.name!r}; write letters, digits and "
@@ -172,7 +177,9 @@ class Criterion(metaclass=Suggesting):
 
     @property
     def measure(self) -> Measure:
-        """Return the measure of this criterion's scores."""
+        """Return the measure of this criterion's scores, named llm_<name>. Its meaning is the criterion's,
+        else the first sentence of its question.
+        """
         first_sentence = self.question.partition("?")[0].partition(". ")[0].strip()
         bounds = (0.0, 1.0)
         if self.form in _WITH_LEVELS and self.function is None:
@@ -225,7 +232,11 @@ def _level(name: object) -> str:
 
 
 def _checked_levels(levels: Mapping[Any, Any], where: str) -> dict[str, float | None]:
-    """Return level -> value (None: no value); ConfigError for a level that cannot be used."""
+    """Return level -> value, from 0 to 1, or None for a level that counts as unscored.
+
+    Raises:
+        ConfigError: a level or a value cannot be used, or fewer than two values differ.
+    """
     if not isinstance(levels, Mapping) or not levels:
         raise ConfigError(
             f"{where}: levels is {levels!r}; expected verdicts with their values, such as "
@@ -351,7 +362,13 @@ def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ..
 
 
 def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
-    """Return the criteria of `load_criteria`, maybe some twice."""
+    """Return the criteria that a value of any kind stands for, as `load_criteria`; a criterion that is
+    named twice is returned twice.
+
+    Args:
+        given: a criterion, names in one text, a table, a file, a function, or several of these.
+        folder: where relative paths and import paths begin.
+    """
     criteria: list[Criterion] = []
     if isinstance(given, Criterion):
         return [given]
@@ -378,7 +395,12 @@ def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
 
 
 def _named(name: str, folder: str | Path) -> list[Criterion]:
-    """Return the criteria of a name, a file or an import path."""
+    """Return the criteria of a built-in name, a TOML file, an import path "package.module:attribute", or
+    the name of a user's criterion that was loaded before.
+
+    Raises:
+        ConfigError: the name is none of these.
+    """
     if name in CRITERIA:
         return [BUILT_IN[name]]
     if name.endswith(".toml"):

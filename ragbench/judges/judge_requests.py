@@ -48,8 +48,13 @@ def verdicts(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> list[list[float | None]]:
-    """Judge every material by one criterion, and return for each the values of its samples (None:
-    unscored). `temperature` None means 0 for a single sample, else SAMPLING_TEMPERATURE.
+    """Judge every material by one criterion, and return for each the values of its samples; None is an
+    unscored sample.
+
+    Args:
+        n_samples: how often each material is judged.
+        temperature: None means 0 for a single sample, else SAMPLING_TEMPERATURE.
+        concurrency, timeout_s: as in `generate_many`.
     """
     options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
     judged = ask(llm, _alone(materials, criterion), materials, n_samples, temperature, **options)
@@ -85,10 +90,16 @@ def ask(
     temperature: float | None = None,
     **asking: Any,
 ) -> Judged:
-    """Request judgements, with one repair of the replies that cannot be read.
+    """Return the judgements by (number of the material, criterion, number of the sample).
+
+    A reply that cannot be read is requested once more, with its problem; if the second reply cannot
+    be read either, the judgement is unscored.
 
     Args:
         groups: (number of a material, the criteria to ask about in one request).
+        materials: what the judge sees.
+        n_samples: how often each request is sent.
+        temperature: as in `verdicts`.
         asking: options of `generate_many`.
     """
     if temperature is None:
@@ -130,7 +141,15 @@ def ask(
 def _take(
     request: _Request, completion: Completion, material: Material, judged: Judged, model: str
 ) -> dict[str, str]:
-    """Add the judgements of one completion to `judged`; a repair extends the earlier judgement.
+    """Add the judgements of one completion to `judged`; a repair is joined with the judgement of the
+    first reply.
+
+    Args:
+        request: the request that was sent.
+        completion: the judge's reply.
+        material: what the judge saw.
+        judged: receives the judgements.
+        model: the name of the judge, for a completion that names no model.
 
     Returns:
         criterion -> problem, for verdicts that could not be read.

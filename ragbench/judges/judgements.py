@@ -154,14 +154,16 @@ def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
 
 
 def _computed(criterion: Criterion, case: Case, answer: Answer, material: Material) -> Judgement:
-    """Return the judgement of a criterion that is a function; a function that raises is unscored like a
-    judge that does not answer ("judge_failed"), a value of no use like an unreadable reply.
+    """Return the judgement of a criterion that is a function.
+
+    Its state is "scored"; "excluded" if the function returns None; "judge_failed" if it raises; and
+    "unreadable" if its value is not a number from 0 to 1.
     """
     model = f"function {object_name(criterion.function)}"
     try:
         value, reason = computed_value(criterion, case.query_id, case, answer, material.documents)
     except DataError as exc:
-        has_raised = exc.__cause__ is not None  # the function itself
+        has_raised = exc.__cause__ is not None  # else the error is about the returned value
         return Judgement(
             case.query_id,
             criterion.name,
@@ -169,7 +171,7 @@ def _computed(criterion: Criterion, case: Case, answer: Answer, material: Materi
             str(exc),
             model=model,
             state="judge_failed" if has_raised else "unreadable",
-            samples=(None,),  # one verdict was wanted, and is missing
+            samples=(None,),  # one sample without a value
         )
     state = "excluded" if value is None else "scored"
     return Judgement(case.query_id, criterion.name, value, reason, model=model, state=state)
@@ -229,9 +231,14 @@ def judgeable(
 
 
 def _without_request(answer: Answer, material: Material, criterion: Criterion) -> Judgement | None:
-    """Return the judgement that needs no judge; None if a request is needed."""
+    """Return the judgement of an answer that can be made without a judge; None if a judge is needed.
+
+    A failed answer or an abstention, and a missing reference, are unscored. If nothing was retrieved,
+    a criterion of the answer is unscored, and a criterion of the contexts is 0.
+    """
 
     def unscored(state: str, explanation: str) -> Judgement:
+        """Return a judgement without a value."""
         return Judgement(answer.query_id, criterion.name, None, explanation, state=state)
 
     is_of_answer = criterion.about == "answer"

@@ -172,14 +172,14 @@ _TRUTH = {
 def _form(criterion: Criterion) -> type[BaseModel]:
     """Return the pydantic model of the verdict on a criterion.
 
-    A level may be written in any case; where levels mean yes and no, also by a synonym or as a truth
-    value.
+    A reply may write a level in upper or lower case. Levels that mean yes and no ("yes", "correct") may
+    also be written as a synonym or as JSON's true and false.
     """
     if criterion.form != "level":
         return _FORMS[criterion.form]
     levels = criterion.levels
     words = {name.casefold(): name for name in levels}  # word in a reply -> level
-    truths: dict[bool, str] = {}
+    truths: dict[bool, str] = {}  # True -> the level that means yes, False -> the one for no
     for truth, synonyms in _TRUTH.items():
         for synonym in synonyms:
             if synonym in words:
@@ -189,6 +189,7 @@ def _form(criterion: Criterion) -> type[BaseModel]:
             words.setdefault(synonym, name)
 
     def as_level(value: object) -> object:
+        """Return the level that a value in a reply stands for; raises PydanticCustomError."""
         if isinstance(value, bool):
             return truths.get(value, str(value))
         word = str(value).strip(" \t\r\n.!*_`\"'")
@@ -282,7 +283,14 @@ def _check_copies(
     objects: Sequence[tuple[Mapping[str, Any], int, int]],
     shown: Sequence[str],
 ) -> None:
-    """Raise UnreadableError if one of the texts that the judge was shown holds the verdict."""
+    """Raise UnreadableError if a text that the judge was shown holds the JSON of the verdict: the judged
+    answer may have planted it.
+
+    Args:
+        criterion: the criterion of the verdict.
+        objects: the JSON objects of the reply, each with its start and end.
+        shown: the texts that the judge was shown, in the form of `_bare_json`.
+    """
     if not shown:
         return
     for item, _, _ in objects:
@@ -316,7 +324,7 @@ def _verdict(
     key = VERDICT_FIELDS[criterion.form]
     spans = [(start, stop) for _, start, stop in objects]
     candidates: list[object] = []
-    is_own = False  # one of the candidates is not quoted
+    is_own = False  # True if the reply states a candidate itself, and does not quote it
     for (item, _, _), is_stated in zip(objects, stated(text, spans), strict=True):
         named: list[object] = []
         if name.casefold() in item:
@@ -331,7 +339,7 @@ def _verdict(
         raise UnreadableError("it refuses to judge")
     if not candidates:
         raise UnreadableError(f"it has no verdict on {name}" if text else "it is empty")
-    # Words do not decide, but they may contradict.
+    # A verdict in words never counts alone, but it may contradict the verdict in JSON.
     verdicts = [
         _validated(criterion, candidate)
         for candidate in (*_in_words(criterion, words), *candidates)
@@ -461,10 +469,11 @@ class Scored(NamedTuple):
 
 
 def score(verdict: BaseModel, names: Sequence[str], texts: Sequence[str] = ()) -> Scored:
-    """Return the value of a verdict and its explanation.
+    """Return the score of a verdict: its value (None if unscored) and its explanation.
 
     Args:
-        names: the ids of the documents in their order; for the form "facts" the facts.
+        verdict: the verdict in one of the forms.
+        names: the ids of the documents in their order; for the form "facts", the facts.
         texts: the documents, in which quotes are looked up.
 
     Raises:
@@ -487,7 +496,8 @@ def score(verdict: BaseModel, names: Sequence[str], texts: Sequence[str] = ()) -
             return _supported("claim", verdict.claims, verdict.checks, names, texts)
         case Statements():
             scored = _supported("statement", verdict.statements, verdict.checks, names, texts)
-            return scored._replace(unsupported=())  # they are not the answer's
+            # `unsupported` is for claims of the answer; these are statements of the reference
+            return scored._replace(unsupported=())
         case Documents(documents=parts):
             useful, explanation = _by_number("document", "chunks useful", parts, names)
             return Scored(rank_weighted_precision(useful), explanation)
@@ -504,8 +514,17 @@ def _folded(text: str) -> str:
 def _by_number(
     noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
 ) -> tuple[list[bool], str]:
-    """Return for each of `names` True if the document is useful or the fact stated in full, and the
-    explanation.
+    """Return a truth value for each name, and the explanation.
+
+    Args:
+        noun: "document" or "fact".
+        kind: the words for the good ones in the explanation, such as "chunks useful".
+        parts: the verdicts, each with its number from 1; True is a useful document or a fact that is
+            stated in full.
+        names: the ids of the documents, or the facts.
+
+    Raises:
+        UnreadableError: a document or fact has no verdict.
     """
     judged = {part.number: part for part in parts}
     _check_complete(noun, judged, len(names))
@@ -537,17 +556,26 @@ def _supported(
     names: Sequence[str],
     texts: Sequence[str],
 ) -> Scored:
-    """Return the fraction of supported claims; of a repeated claim the last verdict counts.
+    """Return the fraction of supported claims, with an explanation that lists them; if a claim is
+    repeated, its last verdict counts.
 
-    A claim is supported if its quote is in a document, the one that the judge names or another. A
-    quote that no document has makes the claim unsupported. `names` and `texts` are the ids and the
-    texts of the documents, in the same order.
+    A claim is supported if its quote is in the document that the judge names, or in another one. A
+    claim whose quote no document has is unsupported, and its quote is listed as invented.
+
+    Args:
+        noun: "claim" or "statement".
+        claims: the claims.
+        checks: the judge's verdict on each claim, by its number from 1.
+        names: the ids of the documents.
+        texts: the texts of the documents, in the same order.
 
     Raises:
         UnreadableError: a claim has no check, or a check contradicts itself.
     """
     check_of = {check.number: check for check in checks}
-    if len(check_of) < len(checks) == len(claims):  # all with the number 1
+    has_one_check_each = len(checks) == len(claims)
+    if has_one_check_each and len(check_of) < len(checks):
+        # numbers are repeated (some judges write 1 everywhere): the checks are in the order of the claims
         check_of = dict(enumerate(checks, 1))
     _check_complete(noun, check_of, len(claims))
     for number in range(1, len(claims) + 1):

@@ -26,15 +26,23 @@ _MAX_SHOWN_REPLY = 4000
 def write_request(
     criteria: Sequence[Criterion], material: Material, *, problem: str = "", reply: str = ""
 ) -> str:
-    """Return the text of one request for these criteria; with `problem` it asks to repair an earlier
-    `reply` that could not be read.
+    """Return the text of a request to judge a material by these criteria.
+
+    Texts of others are between tags with a code, which these texts do not contain, so that none of
+    them can close its tag.
+
+    Args:
+        criteria: the criteria; what one of them needs is shown.
+        material: the question, the answer and all that belongs to it.
+        problem: why an earlier reply could not be read; "" for a first request.
+        reply: this earlier reply.
     """
     shown = frozenset[str]().union(*(criterion.shows for criterion in criteria))
     answer = material.answer[:MAX_ANSWER] if "answer" in shown else ""
     reference = (material.reference or "") if "reference" in shown else ""
     documents = material.documents if "contexts" in shown else ()
     facts = material.facts if "facts" in shown else ()
-    reply = reply[-_MAX_SHOWN_REPLY:]
+    reply = reply[-_MAX_SHOWN_REPLY:]  # its end, where the verdict should be
     history = _latest(material.history)
     earlier = [message["content"] for message in history]
     examples: list[str] = []
