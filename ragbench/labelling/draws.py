@@ -48,13 +48,13 @@ def trust(
     grades: Qrels | None = None,
 ) -> Trust:
     """Return the difference of two systems by people's labels, second minus first, and the number of
-    labels that will likely decide; for one system its mean.
+    labels that will likely decide; for one system, its mean by people's labels.
 
     The interval is valid if labelling stops at the decision, or before, and holds for people's
     verdicts over all questions, however biased the judge is: see
-    `ragbench.statistics.estimate_difference`. By correctness and relevance a missing answer counts
-    0, and two answers of the same text are settled without a label; by faithfulness only questions
-    that both answered count.
+    `ragbench.statistics.estimate_difference`. For correctness and relevance a missing answer counts
+    0, and two answers of the same text differ by 0 without a label; for faithfulness only questions
+    that both systems answered count.
 
     Args:
         results: one or two, of the same questions.
@@ -78,6 +78,7 @@ def trust(
     """
     if isinstance(results, Result):
         results = [results]
+    # proxies: measures that predict the labels; settled: differences that need no label
     frame, settled = proxy_differences(Results(results), criterion, dataset, grades)
     if _are_paths(labels):
         answers = None
@@ -219,8 +220,8 @@ def proxy_differences(
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> tuple[pd.DataFrame, list[float]]:
-    """Return what is known without a label: the proxies of the questions that need one, and the
-    differences of the others.
+    """Return the proxies of the questions that need a label, and the differences of the questions that
+    need none ([] if all need one).
 
     A proxy is a measure that is computed without people and tells something of what they would say,
     such as token F1. The frame has a row per question and a column per proxy: second result minus
@@ -238,17 +239,17 @@ def proxy_differences(
     check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
     if dataset is not None:
         return _by_documents(results, criterion, dataset, grades or dataset.qrels)
-    frames = [frame.loc[_shared(results)] for frame in _columns(results, [criterion])]
+    shared_questions = _shared(results)
+    frames = [frame.loc[shared_questions] for frame in _columns(results, [criterion])]
     return _last_minus_first(frames).dropna(axis=1, how="all"), []
 
 
 def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame, list[float]]:
-    """Return the proxies of the questions that need a label by a criterion of answers, a row per
-    question and a column per proxy, and a difference of 0 for each question with two answers of the
-    same text, which needs none.
+    """Return `proxy_differences` for a criterion of answers.
 
-    By a criterion about an answer's documents, only questions that both systems answered count, and
-    all of them need a label. By others a missing answer counts 0.
+    A question with two answers of the same text needs no label, and its difference is 0. If the
+    criterion is about an answer's documents (faithfulness), only questions that both systems answered
+    count, and all of them need a label; otherwise a missing answer counts 0.
     """
     needs_both = scale_of(criterion).by_documents
     texts = [_texts(result) for result in results]
@@ -275,10 +276,14 @@ def _answered_and_scored(
     *,
     needs_both: bool,
 ) -> list[str]:
-    """Return the questions of all results that one of them answered (all, if `needs_both`), and that
-    have a proxy, if any question has one.
+    """Return the questions that can be labelled: asked in every result, answered in one of them, and
+    with a proxy value, if there are any.
 
-    `texts` are the answers of each result, `frames` its proxies.
+    Args:
+        results: one result or two.
+        texts: for each result, question -> its answer.
+        frames: for each result, its proxies, a row per question.
+        needs_both: a question counts only if every result answered it.
     """
     has_proxies = frames[0].shape[1] > 0
     with_proxy: set[str] = set()
@@ -355,8 +360,13 @@ def _texts(result: Result) -> dict[str, str]:
 
 
 def _table(labels: Any, criterion: str) -> pd.DataFrame:
-    """Return the labels by a criterion of drawn questions, with their number in the draw (NaN for
-    random ones); warn of the others.
+    """Return people's labels by a criterion, of questions that were drawn at random.
+
+    The column `number` is the question's number in the draw, NaN for "random". Labels of questions
+    that were picked by hand would bias the estimate: they are left out with a warning.
+
+    Raises:
+        DataError: no label is by this criterion.
     """
     table = human_frame(labels)
     by_criterion = table["criterion"] == criterion
@@ -389,7 +399,9 @@ def _in_turn(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
 
 
 def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Series[float]:
-    """Return question -> people's difference, for the questions with a label of each answer."""
+    """Return question -> the difference of people's labels, second result minus first (the label itself
+    for one result), for the questions with a label of each answer, in the order of the draw.
+    """
     table = _table(labels, criterion)
     if len(results) == 1:
         table = table[table["configuration"].isin(["", results[0].name])]
@@ -426,9 +438,13 @@ def _of_documents(
     """Return question -> the difference of a ranking measure by people's relevance labels.
 
     Args:
+        results: one result or two.
         labels: a frame with query_id, doc_id and value (a grade); or the rows of a sheet of
-            documents, whose labels are added to the labels of `dataset`. Of a sheet, questions count
-            whose unlabelled documents, among the first k of any result, all have a label.
+            documents, whose labels are added to the labels of `dataset`. A question of a sheet counts
+            once every document among the first k of any result is labelled, in the dataset or the
+            sheet.
+        measure: the ranking measure.
+        dataset: the dataset of the results; None is enough for a frame.
 
     Raises:
         ConfigError: the labels are a sheet, and `dataset` is None.

@@ -80,7 +80,11 @@ def has_scale(criterion: str) -> bool:
 
 
 def scale_of(criterion: str) -> Scale:
-    """Return the scale of a criterion; a user's criterion has its own question and levels.
+    """Return the scale of a criterion: the question to the labeller, and key -> (value, name) of each
+    verdict.
+
+    For a user's criterion, the keys are y and n if its levels are yes and no, else the numbers of
+    the levels from 0, the lowest.
 
     Raises:
         ConfigError: the criterion is unknown.
@@ -94,7 +98,7 @@ def scale_of(criterion: str) -> Scale:
             "that has it is loaded"
         )
     values = known.values
-    lowest_first = sorted(values, key=lambda level: values[level])
+    lowest_first = sorted(values, key=lambda level: values[level])  # names of levels
     if lowest_first == ["no", "yes"]:
         verdicts = {"y": (values["yes"], "yes"), "n": (values["no"], "no")}
     else:
@@ -150,17 +154,19 @@ def items_by_query(
     # (query_id, answer, maybe documents) -> the configurations with this answer, and their contexts
     groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = {}
     for result in results:
-        its_chunks = (chunks or {}).get(result.name)
-        if its_chunks is None:
-            its_chunks = _named_chunks(result, dataset)
+        result_chunks = (chunks or {}).get(result.name)
+        if result_chunks is None:
+            result_chunks = _named_chunks(result, dataset)
         has_passages = any(answer.passages for answer in result.answers)
-        has_contexts = its_chunks is not None or has_passages
+        has_contexts = result_chunks is not None or has_passages
         if scale.by_documents and not has_contexts:
             raise ConfigError(
                 f"{criterion} is judged by the documents, and {result.name!r} has none; pass "
                 "chunks={configuration: its chunks}"
             )
-        materials = materials_of(result.answers, dataset, its_chunks or (), contexts=has_contexts)
+        materials = materials_of(
+            result.answers, dataset, result_chunks or (), contexts=has_contexts
+        )
         for answer, material in zip(result.answers, materials, strict=True):
             lacks_reference = scale.by_reference and not _reference(cases[answer.query_id])
             if not answer.attempted or lacks_reference:
@@ -199,8 +205,11 @@ _CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)  # document, start, end
 
 
 def _named_chunks(result: Result, dataset: Dataset) -> list[Chunk] | None:
-    """Return the chunks in the contexts of answers without passages, cut from the documents by their
-    ids; None if an id has another form or names no document, or there is no id.
+    """Return the chunks in the contexts of a result's answers, cut from the documents by their ids
+    ("doc#0-330": characters 0 to 330); answers with passages hold their texts, and are left out.
+
+    None means that the chunks are unknown: an id has another form or names no document, or there is
+    no id.
     """
     chunks = {}
     for answer in result.answers:

@@ -65,7 +65,12 @@ def labelled_materials(
 def _labelled(
     sheets: str | Path | Sequence[str | Path], criterion: Criterion
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[Material]]:
-    """Return the labels by a criterion, a row per labelled answer, and the material of each."""
+    """Return the labels by a criterion (a row per label), the labelled answers (a row per answer, the
+    first of its labels), and what the judge sees of each answer.
+
+    Raises:
+        DataError: the sheets have no label by this criterion.
+    """
     paths = [sheets] if isinstance(sheets, str | Path) else sheets
     labels = pd.concat([read_sheet(path) for path in paths]).dropna(subset="value")
     labels = labels[labels["criterion"].isin([criterion.name, criterion.meant])]

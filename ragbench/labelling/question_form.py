@@ -162,8 +162,10 @@ class QuestionWidget(anywidget.AnyWidget):
         query_id: str = "",
         answerable: bool = True,
     ) -> str:
-        """Store a question and return its id; with `query_id` it replaces the stored question, whose
-        other labels stay.
+        """Store a question and return its id.
+
+        With `query_id`, the question replaces the stored one; labels that are not given here, such as
+        its category, stay.
 
         Args:
             text: the question.
@@ -183,9 +185,9 @@ class QuestionWidget(anywidget.AnyWidget):
         spans: list[Span] = []
         outcome: Any = "no_results"
         if answerable:
-            outcome = old.expected_outcome if old.answerable else None
+            outcome = old.expected_outcome if old.answerable else None  # not "no_results" any more
             spans += [self._span(**mark) for mark in evidence]
-            # evidence in documents that are not loaded stays
+            # the form cannot show evidence in documents that are not loaded, so it stays
             spans += [span for span in old.evidence if span.doc_id not in self._texts]
             if not spans:
                 raise DataError("no evidence is marked; mark in the text what answers the question")
@@ -258,7 +260,9 @@ class QuestionWidget(anywidget.AnyWidget):
         return asdict(span) | {"quote": self._texts[span.doc_id][span.start : span.end]}
 
     def _shown(self) -> list[dict[str, Any]]:
-        """Return the stored questions in the format of the form."""
+        """Return the stored questions as the form shows them, with the evidence in documents that are
+        loaded.
+        """
         questions = []
         for case in self._cases.values():
             spans = [span for span in case.evidence if span.doc_id in self._texts]
@@ -284,7 +288,9 @@ class QuestionWidget(anywidget.AnyWidget):
         return {"testset": self._path.stem, "split": "test", "corpus": corpus}
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """Carry out a request of the form; an error is shown in the form and not in a log."""
+        """Carry out a request of the form in the browser: `act` names the method, `given` has its
+        arguments. An error is sent to the form, which shows it.
+        """
         arguments = dict(content.get("given", {}))
         try:
             match content.get("act"):

@@ -64,7 +64,8 @@ def judge_relevance(
 
 
 def unjudged(dataset: Dataset, runs: Sequence[Run], measure: str) -> dict[str, list[str]]:
-    """Return query_id -> the unlabelled documents among the first k of any run; "nDCG@10" looks at 10.
+    """Return query_id -> the unlabelled documents among the first k of any run, [] if all are labelled;
+    k is the number in the measure's name, 10 for "nDCG@10".
 
     >>> data = Dataset.from_dicts(["One.", "Two."], {"q": "?"}, {"q": {"0": 1}})
     >>> run = {"q": {"0": 2.0, "1": 1.0}}

@@ -62,10 +62,11 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
     with exclusive(path):
         sheet = _read(path) if path.exists() else pd.DataFrame(columns=COLUMNS, dtype=object)
         is_mine = sheet["annotator"] == annotator
-        labelled = {*sheet.loc[is_mine, "item"]}
-        added = [_row(item, annotator) for item in items if item.item_id not in labelled]
-        # an item that was picked by hand and is drawn now belongs to the sample
-        picked = sheet["item"].map({item.item_id: item.picked for item in items}).where(is_mine)
+        my_items = {*sheet.loc[is_mine, "item"]}
+        added = [_row(item, annotator) for item in items if item.item_id not in my_items]
+        # an item that was picked by hand and is drawn now belongs to the sample: take the new `picked`
+        picked_now = {item.item_id: item.picked for item in items}
+        picked = sheet["item"].map(picked_now).where(is_mine)
         picked = picked.fillna(sheet["picked"])
         if added or not picked.equals(sheet["picked"]):
             sheet["picked"] = picked
@@ -102,8 +103,14 @@ def save_label(
     annotator: str = "me",
     note: str | None = None,
 ) -> None:
-    """Save a verdict (None removes it) and, unless it is None, a note; the file is replaced
-    atomically.
+    """Save a verdict and a note in a row of the sheet; the file is replaced atomically.
+
+    Args:
+        path: the sheet.
+        item_id: the id of the labelled item.
+        verdict: a number from 0 to 1; None removes the verdict.
+        annotator: whose row it is.
+        note: a remark; None keeps the present one.
 
     Raises:
         DataError: the sheet has no such item for this annotator.
@@ -160,8 +167,8 @@ def load_labels(
         labels["configuration"] = labels["configuration"].map(codes)
         labels = labels.dropna(subset="configuration")
         current = set()
-        for name, its_answers in answers.items():
-            for answer in its_answers:
+        for name, answers_of_name in answers.items():
+            for answer in answers_of_name:
                 current.add((name, answer.query_id, _normal(answer.text)))
         keys = [labels["configuration"], labels["query_id"], labels["answer"].map(_normal)]
         is_current = pd.MultiIndex.from_arrays(keys).isin(current)
@@ -270,7 +277,7 @@ def _read(path: Path) -> pd.DataFrame:
         ) from exc
     header = text.partition("\n")[0]
     delimiter = max(",;\t", key=header.count)
-    csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))
+    csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))  # a cell may hold all contexts
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     columns = [name.strip() for name in next(reader, [])]
     _check_columns(columns, path.name)

@@ -71,10 +71,11 @@ def tune_criterion(
 ) -> Tuning:
     """Choose among wordings and examples of a criterion by the agreement of a judge with labels.
 
-    Each candidate judges every labelled answer once. Examples are labelled answers of the other half
-    of the questions, so that no example judges itself. The choice is made five times, each time
-    without a fifth of the questions, on which it is then measured; `after` is the mean over all. The
-    returned criterion is the choice by all labels.
+    Each candidate judges every labelled answer once. The examples in a request are labelled answers
+    to the other half of the questions, so that no answer is judged with its own label in sight. The
+    choice is made five times, each time without a fifth of the questions, on which the chosen
+    candidate is then measured; `after` is the mean over all answers. The returned criterion is the
+    choice by all labels.
 
     Args:
         sheets: label sheets with 30 or more labels by this criterion, or by the one of which it is a
@@ -149,8 +150,12 @@ def tune_criterion(
 def _held_out_agreement(
     materials: Sequence[Material], agreements: Mapping[_Candidate, Sequence[float]]
 ) -> float:
-    """Return the sum of the agreements of all answers; for each fold of questions the candidate is
-    chosen by the other folds.
+    """Return the sum of the agreements of all answers, where the candidate for a fold of questions is
+    chosen by the other folds, so that no question chooses the candidate that it measures.
+
+    Args:
+        materials: the labelled answers.
+        agreements: candidate -> its agreement with people on each answer, in [0, 1].
     """
     folds = [_part(material.query_id, _FOLDS) for material in materials]
     total = 0.0
@@ -221,16 +226,21 @@ def _agreement(
     model: LLM,
     asking: Mapping[str, Any],
 ) -> list[float]:
-    """Return 1 - |judge - people| for each material, judged by its criterion; 0 without a verdict.
+    """Return 1 - |judge's verdict - people's label| for each material; 0 without a verdict.
 
-    `people` and `criteria` have the label and the criterion of each material. The materials of a
-    criterion are judged together; `asking` are options of `generate_many`.
+    Args:
+        materials: the labelled answers.
+        people: the label of each answer.
+        criteria: the criterion by which each answer is judged; answers with one criterion are judged
+            together.
+        model: the judge.
+        asking: options of `generate_many`.
 
     Raises:
         ModelError: a request failed, and this is not a dry run.
     """
     agreements = [0.0] * len(materials)
-    # Criterion has eq=False: objects with equal fields are different keys.
+    # Criterion has eq=False: two objects are different keys, even if their fields are equal.
     for criterion in dict.fromkeys(criteria):
         rows = [i for i, other in enumerate(criteria) if other is criterion]
         judged = judged_materials([materials[i] for i in rows], criterion, model, **asking)

@@ -46,6 +46,11 @@ class LabelWidget(anywidget.AnyWidget):
     shown = traitlets.Dict().tag(sync=True)
 
     def __init__(self, path: str | Path, *, annotator: str = "me") -> None:
+        """Open a sheet at the first item that this annotator has not labelled.
+
+        Raises:
+            DataError: the sheet cannot be read, or has no row for the annotator.
+        """
         self._path = Path(path)
         self._annotator = annotator
         sheet = read_sheet(self._path, annotator=annotator)
@@ -163,9 +168,14 @@ class LabelWidget(anywidget.AnyWidget):
         self.send(reply)
 
     def _do(self, item: str, key: str, note: str) -> str:
-        """Save the note, and carry out the action of a key for the item that was on the screen when it
-        was pressed, which another key may have left since. Return a confirmation; "" if nothing was
+        """Save the note, and carry out the action of a key; return a confirmation, "" if nothing was
         saved.
+
+        Args:
+            item: the item that was on the screen when the key was pressed. Another key, pressed just
+                before, may have moved on to the next item; the verdict still goes to this one.
+            key: the key.
+            note: the content of the field for notes.
         """
         place = self._place_of[item]
         row = self._rows[place]
