@@ -56,13 +56,13 @@ def context_chunks(
 def cut_to_budget(
     contexts: Mapping[str, Sequence[Chunk]], max_context_tokens: int | None
 ) -> tuple[dict[str, list[Chunk]], dict[str, tuple[str, ...]]]:
-    """Return contexts cut at whole chunks to a number of tokens, and the ids of the chunks that were
-    cut, both by query_id.
+    """Return query_id -> the chunks that fit into a number of tokens, and query_id -> the ids of the
+    chunks that were cut off ({} if `max_context_tokens` is None, which keeps every chunk).
 
     The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the
     context, even if a later, shorter one would fit, so that the context is always the top of the
     ranking. For every model, tokens are counted by the "minilm" tokenizer, as in the measures at a
-    context budget; the numbers and tags around the chunks are not counted. None keeps everything.
+    context budget; the numbers and tags around the chunks are not counted.
 
     Raises:
         ConfigError: the budget is below 1.
@@ -223,9 +223,9 @@ def read_reply(
 ) -> Answer:
     """Return a completion as an answer.
 
-    A failed request and an empty reply have the outcome "failed" and a reason; a provider's refusal
-    has "blocked". A reply that was cut at max_tokens has the flag "truncated". A cached reply has no
-    latency.
+    A failed request and an empty reply give the outcome "failed" with a reason in `error`; a
+    provider's refusal gives "blocked"; for other replies the text decides (`read_outcome`). A reply
+    that was cut at max_tokens has the flag "truncated". A reply from the store has no latency.
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)
     text = without_thoughts(completion.text)

@@ -52,15 +52,18 @@ def sample_chunks(
 
 
 def _diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
-    """Return up to `n` chunks; each adds most to the similarity of all chunks to their nearest one."""
+    """Return up to `n` chunks, chosen one by one: each is the chunk that most increases the sum, over
+    all chunks, of the similarity to the nearest chosen chunk.
+    """
     vectors = load_embedder("wordllama").encode([chunk.text for chunk in chunks])
     similarity = np.maximum(vectors @ vectors.T, 0.0)
-    to_nearest = np.zeros((len(chunks), 1), dtype=np.float32)  # of each chunk to a chosen one
+    # the similarity of each chunk to the nearest chosen one
+    to_nearest = np.zeros((len(chunks), 1), dtype=np.float32)
     chosen: list[int] = []
     while len(chosen) < min(n, len(chunks)):
         # rounded, so that the order does not depend on the machine's last digits
         gains = np.round(np.maximum(similarity - to_nearest, 0.0).sum(axis=0), 3)
-        gains[chosen] = -1.0
+        gains[chosen] = -1.0  # never chosen twice
         best = int(gains.argmax())
         chosen.append(best)
         to_nearest = np.maximum(to_nearest, similarity[:, [best]])
@@ -70,6 +73,9 @@ def _diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
 def _recent(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the chunks of documents with a date: the first chunk of each document, then the second,
     and so on, the newest documents first.
+
+    Raises:
+        DataError: no document has a date.
     """
     table = pd.DataFrame({"chunk": chunks, "document": [chunk.doc_id for chunk in chunks]})
     dates = [str(dataset.corpus[doc_id].metadata.get("date")) for doc_id in table["document"]]

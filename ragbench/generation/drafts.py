@@ -314,10 +314,13 @@ def draft_questions(
     """
     drafts: list[Draft] = []
     cases = list(dataset.cases)
-    n_sampled = n_accepted = 0
+    n_sampled = 0
+    n_accepted = 0
     for _ in range(_ROUNDS):
-        n_chunks = n_sampled + math.ceil((n - n_accepted) / per_chunk)
-        sampled = sample_chunks(dataset, chunks, n_chunks, how, seed=seed)[n_sampled:]
+        n_more = math.ceil((n - n_accepted) / per_chunk)  # chunks, if every draft were accepted
+        # a larger sample begins with the smaller one, which was used in earlier rounds
+        larger_sample = sample_chunks(dataset, chunks, n_sampled + n_more, how, seed=seed)
+        sampled = larger_sample[n_sampled:]
         if not sampled:
             break
         known = replace(dataset, cases=tuple(cases))
@@ -340,11 +343,14 @@ def prompts_name() -> str:
 
 
 def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
-    """Return the drafts in a reply about a chunk; without any, one draft without a question, whose
-    `state` says why: the request failed, the reply is unreadable, or the model found nothing.
+    """Return the drafted questions in a reply about a chunk.
+
+    If there are none, return one draft without a question whose `state` tells why: "failed" (the
+    request), "unreadable" (the reply), or "nothing" (the model found nothing to ask). In a dry run,
+    return placeholders, so that the requests for their checks are counted.
     """
     blank = Draft(chunk.chunk_id, chunk.doc_id, model=reply.model)
-    if reply.failure is FailureKind.DRY_RUN:  # stand-ins, so that the cost of checks is counted
+    if reply.failure is FailureKind.DRY_RUN:
         evidence = Span(chunk.doc_id, chunk.start, chunk.end)
         answer = llms.STAND_IN * 2  # an answer is about twice as long as a question
         stand_in = replace(blank, answer=answer, evidence=evidence)
@@ -356,7 +362,7 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     except ModelError as problem:
         return [replace(blank, state="failed", reason=str(problem))]
     except UnreadableError as problem:
-        cases = _finished_cases(reply)[:per_chunk]
+        cases = _finished_cases(reply)[:per_chunk]  # of a reply that was cut, the whole ones
         if not cases:
             return [replace(blank, state="unreadable", reason=str(problem))]
     if not cases:
@@ -409,8 +415,11 @@ def _last_object(reply: Completion, form: type[_Form], key: str) -> _Form:
 
 
 def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
-    """Return the draft after the checks that need no model."""
-    if draft.state != "open" or draft.evidence is not None:
+    """Return the draft after the checks that need no model: with its evidence, the place of its quote in
+    the document, or with a state that names its flaw.
+    """
+    is_placeholder = draft.evidence is not None  # of a dry run
+    if draft.state != "open" or is_placeholder:
         return draft
     if found := flaw(draft, chunk.text, max_overlap):
         state, reason = found
@@ -476,10 +485,10 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
 def as_dataset(
     dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", split: str = "test"
 ) -> Dataset:
-    """Return the corpus of `dataset` with the accepted questions; the document of a question is
-    relevant to it (1).
+    """Return a dataset of the accepted drafts with the documents of `dataset`; the document from which a
+    question was drafted has grade 1.
 
-    Other documents that answer a question are unjudged, and count as not relevant.
+    Other documents that answer the question, too, are unjudged, and count as not relevant.
 
     Raises:
         DataError: no draft is accepted.

@@ -113,7 +113,12 @@ def extract_answers(
 
 
 def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words) -> _Passages:
-    """Split chunks (by their ids) into sentences, embed these, and count the stems of both."""
+    """Return the sentences of chunks (chunk_id -> chunk), with the vectors and the stemmed words of
+    sentences and chunks.
+
+    A sentence in several chunks has one vector. The vector of a chunk is the sum of its sentences'
+    vectors, with length 1 (0 for a chunk without sentences).
+    """
     sentences_of = {}
     row_of: dict[str, int] = {}
     for chunk_id, chunk in chunks.items():
@@ -128,7 +133,8 @@ def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words
     for chunk_id, sentences_of_chunk in sentences_of.items():
         rows = [row_of[sentence] for sentence in sentences_of_chunk]
         total = vectors[rows].sum(axis=0)
-        chunk_vectors[chunk_id] = total / max(float(np.linalg.norm(total)), 1e-12)
+        length = max(float(np.linalg.norm(total)), 1e-12)  # never a division by 0
+        chunk_vectors[chunk_id] = total / length
     chunk_words = {}
     stems_of_chunks = stems.of([chunk.text for chunk in chunks.values()])
     for chunk_id, words in zip(chunks, stems_of_chunks, strict=True):
@@ -192,7 +198,9 @@ def _sentences(text: str, *, may_begin_with_title: bool) -> list[str]:
     for body in bodies:
         for start, end in sentence_spans(body):
             sentence = " ".join(body[start:end].split())
-            if len(sentence.split()) > 2 or len(UNSPACED.findall(sentence)) > 5:
+            # two characters of a script without blanks are about a word
+            has_three_words = len(sentence.split()) > 2 or len(UNSPACED.findall(sentence)) > 5
+            if has_three_words:
                 sentences.append(sentence)
     return sentences
 

@@ -184,7 +184,9 @@ def write_references(
 def _reference_lines(
     dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], answers: Sequence[Answer]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the query and the fields in answers.jsonl of each successful answer."""
+    """Yield (query_id, fields of its line in answers.jsonl) for each successful answer; placeholders of a
+    dry run are left out.
+    """
     prompt = f"reference@{store.digest(REFERENCE, GENERATION_SYSTEM)[:8]}"
     for answer in answers:
         usage = answer.usage

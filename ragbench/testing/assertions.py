@@ -109,10 +109,10 @@ def assert_context_recall(
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
-    evidence, sections = labelled.case.evidence, labelled.case.expected_sections
-    in_text = {span.doc_id for span in evidence} | {doc_id for doc_id, _ in sections}
-    relevant = set(labelled.relevant) or in_text
-    by_chunk = not relevant
+    in_evidence = {span.doc_id for span in labelled.case.evidence}
+    in_sections = {doc_id for doc_id, _ in labelled.case.expected_sections}
+    relevant = set(labelled.relevant) or (in_evidence | in_sections)
+    by_chunk = not relevant  # no document is labelled, so the ids of chunks are compared
     if by_chunk:
         grades = labelled.case.relevant_chunks
         relevant = {chunk_id for chunk_id, grade in grades.items() if grade >= 1}
@@ -136,8 +136,10 @@ def assert_context_recall(
         )
 
     answer = _answered(labelled, results, f"context_recall@{k}")
-    ranking = (list(systems.distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
-    recall = len(relevant & labelled.case.first_alternatives(ranking)) / len(relevant)
+    ranking = list(systems.distinct_contexts(answer)) if by_chunk else _documents(answer)
+    ranking = ranking[:k]
+    retrieved = labelled.case.first_alternatives(ranking)  # one name for equivalent documents
+    recall = len(relevant & retrieved) / len(relevant)
     passed = recall >= at_least
     _note(labelled, f"context_recall@{k}", recall, passed)
     if not passed:
@@ -177,9 +179,8 @@ def assert_answer_correct(
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
     question = labelled.case
-    result = _answered(
-        labelled, {"answer": answer} if isinstance(answer, str) else answer, "answer_correct"
-    )
+    reply = {"answer": answer} if isinstance(answer, str) else answer
+    result = _answered(labelled, reply, "answer_correct")
     if question.answerable:
         facts = "; ".join(first_wording for first_wording, *_ in question.gold_facts)
         expected = question.reference_answer or facts
@@ -243,18 +244,23 @@ def _verdict(
 
 
 def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]) -> Any:
+    """Return the judgement of an answer by correctness.
+
+    The judge is a model, the fixture `evaluation_llm`, or a function of a prompt, which gets the
+    judge's system prompt before the request, because it has no other place for it.
+    """
     from ragbench.judges.prompts import JUDGE_SYSTEM
 
     model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
     if not hasattr(model, "generate"):
-        ask, name = model, getattr(model, "__name__", type(model).__name__)
+        ask = model
+        name = getattr(ask, "__name__", type(ask).__name__)
         model = llms.ScriptedLLM(
             lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}"
         )
     data = Dataset("test", "test", {}, (case,), {})
-    bare = Answer(
-        answer.query_id, answer.text, outcome=answer.outcome
-    )  # correctness needs no context
+    # without contexts, which correctness does not need, and whose chunks are not known here
+    bare = Answer(answer.query_id, answer.text, outcome=answer.outcome)
     # the test reports a failed verdict itself
     with warnings.catch_warnings(action="ignore", category=DataWarning):
         return judges.judge([bare], "correctness", model, dataset=data, chunks=())[0]
@@ -275,11 +281,13 @@ def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
 
 
 def _as_answer(query_id: str, results: Any) -> Answer:
-    """Return what a system returned as an answer: an Answer as it is, a mapping id -> score as a
-    ranking, another mapping as a reply, a list of ids or passages as the contexts of an answer.
+    """Return what a system returned as an `Answer`.
+
+    An `Answer` is returned unchanged; a mapping id -> score and a list of ids or passages become the
+    contexts of an answer, best first; any other mapping is read as the reply of a system.
 
     Raises:
-        DataError: it is nothing of these.
+        DataError: the results are none of these.
     """
     # Not at the top: this module is part of every pytest session.
     from ragbench.metrics.ranking_measures import ranking

@@ -97,6 +97,7 @@ class McpClient:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the command's options `--ragbench-...`."""
     group = parser.getgroup("ragbench", "evaluation of retrieval-augmented generation")
     for name, default, metavar, text in (
         ("dataset", "pydoc", None, "what load_dataset takes (default: pydoc)"),
@@ -139,7 +140,8 @@ def pytest_configure(config: pytest.Config) -> None:
             evaluation.spec_of_texts(options)
         except ConfigError as exc:
             raise pytest.UsageError(f"--ragbench-option: {exc}") from exc
-    config.stash[_OUTER] = reports.active  # pytest may run inside pytest: pytester
+    # pytest may run inside a test of pytest (pytester): the outer recorder is put back at the end
+    config.stash[_OUTER] = reports.active
     reports.active = reports.Recorder()
 
 
@@ -213,8 +215,8 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     `ragbench answers` writes it; without this file, from the public set, which is downloaded once.
     The file's reference answers are used for any dataset.
 
-    Of a dataset without nfcorpus's questions, the questions that `--ragbench-queries` names are
-    returned, or all. If it has no grade above 1, documents of grade 1 are returned.
+    `--ragbench-queries` names other questions. A dataset without the five questions returns all its
+    questions. If its highest grade is 1, the relevant documents are those of grade 1.
     """
     from ragbench.testsets import ground_truth
 
@@ -296,12 +298,20 @@ def _fixtures_of(item: pytest.Item) -> Sequence[str]:
 
 
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
-    """Return the options, overridden by the markers, the nearest last."""
+    """Return the dataset, system and other choices for a test: the command's options, replaced by the
+    arguments of the markers `@pytest.mark.ragbench`, of which the nearest to the test wins.
+
+    Raises:
+        ConfigError: a marker has an unknown argument.
+    """
     names = "dataset corpus split n system".split()
     chosen: dict[str, Any] = {name: config.getoption(f"--ragbench-{name}") for name in names}
     chosen |= {"query_ids": _queries(config), "min_grade": 1}
     for marker in reversed(list(node.iter_markers("ragbench"))):
-        if unknown := [name for name in marker.kwargs if name not in _MARKER] or list(marker.args):
+        unknown = [name for name in marker.kwargs if name not in _MARKER]
+        if not unknown:
+            unknown = list(marker.args)  # the marker takes no positional arguments
+        if unknown:
             raise ConfigError(
                 f"@pytest.mark.ragbench has no argument {unknown[0]!r}; "
                 f"expected {', '.join(_MARKER)}"
@@ -320,17 +330,26 @@ def _loaded(source: DatasetSource) -> Dataset:
 
 
 def _dataset(config: pytest.Config, node: Any) -> Dataset:
+    """Return the dataset of a test with its chosen questions: by their ids, then the first `n`.
+
+    Raises:
+        ConfigError: the dataset lacks a chosen question.
+    """
     chosen = _chosen(config, node)
-    data = _loaded(
-        DatasetSource(str(chosen["dataset"]), str(chosen["split"]), str(chosen["corpus"]))
-    )
-    if query_ids := list(chosen["query_ids"]):
-        if lacking := [query_id for query_id in query_ids if query_id not in data.queries]:
+    source = DatasetSource(str(chosen["dataset"]), str(chosen["split"]), str(chosen["corpus"]))
+    data = _loaded(source)
+    query_ids = list(chosen["query_ids"])
+    if query_ids:
+        lacking = [query_id for query_id in query_ids if query_id not in data.queries]
+        if lacking:
             raise ConfigError(
                 f"{data.name} ({data.split}) has no question {lacking[0]!r}; check query_ids"
             )
         data = data.select(query_ids)
-    return data.select(list(data.queries)[: chosen["n"]]) if chosen["n"] else data
+    if not chosen["n"]:
+        return data
+    first_ids = list(data.queries)[: chosen["n"]]
+    return data.select(first_ids)
 
 
 def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
@@ -376,17 +395,23 @@ def _lacking(spec: str, kind: str, table: Mapping[str, Any]) -> str:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Close the systems, evaluate the recorded answers, and fail the session if its gate is not met.
+
+    A worker of pytest-xdist only sends its records to the main process.
+    """
     for system in session.config.stash.get(_SYSTEMS, {}).values():
-        if callable(close := getattr(system, "close", None)):
+        close = getattr(system, "close", None)
+        if callable(close):
             close()
     recorded = reports.active
     if recorded is None:
         return
-    output = getattr(session.config, "workeroutput", None)
+    output = getattr(session.config, "workeroutput", None)  # of a worker
     if output is not None:
         output[_XDIST] = recorded.to_plain()
         return
-    outcomes = session.config.stash[_OUTCOMES] = _evaluated(session.config, recorded)
+    outcomes = _evaluated(session.config, recorded)
+    session.config.stash[_OUTCOMES] = outcomes
     failed = not all(outcome.good for outcome in outcomes)
     if failed and _has_gate(session.config) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -402,6 +427,9 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
+    """Write a table of the checks (their mean, how many were scored and passed), then a line for each
+    report or verdict.
+    """
     recorded = reports.active
     report = config.getoption("--ragbench-report")
     outcomes = config.stash.get(_OUTCOMES, [])
@@ -409,10 +437,11 @@ def pytest_terminal_summary(
         return
     terminalreporter.section("ragbench")
     rows = [("measure", "mean", "scored", "passed"), *reports.table(recorded.checks)]
-    first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    columns = zip(*rows, strict=True)
+    measure_width, *widths = [max(map(len, column)) for column in columns]
     for measure, *cells in rows:
-        others = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-        terminalreporter.write_line("  ".join([measure.ljust(first), *others]))
+        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+        terminalreporter.write_line("  ".join([measure.ljust(measure_width), *numbers]))
     for outcome in outcomes:
         terminalreporter.write_line(outcome.line, red=not outcome.good)
 
@@ -448,10 +477,17 @@ def _outcomes(
     *,
     is_gated: bool,
 ) -> Iterator[Outcome]:
-    """Yield an outcome (a sentence, and whether all is well) for each dataset whose questions were
+    """Yield an outcome (a sentence, and True if all is well) for each dataset whose questions were
     tested: the path of its report, or why there is none; and the verdict if there is a gate.
 
-    Without any question of a dataset nothing can be gated: with a gate, that is not well.
+    Without any question of a dataset nothing can be gated: with a gate, the outcome is then not well.
+
+    Args:
+        place: the path of the report; None writes none.
+        answers: the source of a dataset -> the recorded answers by question; None as a source is for
+            answers to cases of the test's own.
+        options: options of the evaluation, as NAME=VALUE.
+        is_gated: a threshold has to be reached.
     """
     from ragbench.report.page import banner, write_report
 
