@@ -227,10 +227,10 @@ def _loader(**files: str) -> Any:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return True if BEIR's loader reads a checked file as we do.
+    """Return True if BEIR's own loader reads a checked file as ragbench does.
 
-    It does not where the file has a byte order mark, a blank line, a carriage return within a line,
-    or in qrels a quotation mark or a grade such as 1.0.
+    BEIR reads a file differently if it has a byte order mark, a blank line or a carriage return within
+    a line, and qrels if they have a quotation mark or a grade such as 1.0.
     """
     is_table = path.suffix == ".tsv"
     with path.open("rb") as file:
@@ -266,7 +266,9 @@ def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
 
 
 def _near(folder: Path) -> str:
-    """Return a hint with the subfolders that hold a corpus.jsonl, or ""."""
+    """Return the end of an error message about a folder without a dataset: its subfolders with a
+    corpus.jsonl, else how to use it as a result or as a folder of documents.
+    """
     candidates = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
     if not candidates and (folder / "scores.csv").is_file():
         return f"; it holds a result, which rb.load_result({str(folder)!r}) reads"

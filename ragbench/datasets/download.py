@@ -246,7 +246,7 @@ def _size(file: Path) -> int:
 
 
 def _check_archive(archive: Path, md5: str | None) -> None:
-    """Raise _FailedTryError unless a file is a zip archive with this MD5 (None: any)."""
+    """Raise _FailedTryError unless a file is a zip archive with this MD5; None accepts any."""
     with archive.open("rb") as file:
         if not zipfile.is_zipfile(archive):
             raise _FailedTryError(
@@ -291,7 +291,7 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
 
 
 def _check_unpacked_size(needed: int, size: int, source: str) -> None:
-    """Raise DataError for an archive of `size` bytes that would unpack to suspiciously many."""
+    """Raise DataError if an archive of `size` bytes would unpack to suspiciously many, `needed`."""
     limit = min(_MAX_UNPACKED_BYTES, max(_SMALL_BYTES, _MAX_RATIO * size))
     if needed > limit:
         raise DataError(

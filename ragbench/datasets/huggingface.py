@@ -138,6 +138,12 @@ def _qrels_place(repo: str, config: str, configurations: list[str]) -> tuple[str
 
 
 def _configs(repo: str) -> list[str]:
+    """Return the names of the configurations of a repository or a local folder.
+
+    Raises:
+        ConfigError: the repository has no name, or does not exist.
+        DataError, DownloadError: it cannot be read, or fetched.
+    """
     import datasets
 
     if not repo:

@@ -90,7 +90,9 @@ def large_corpus(file: Path) -> LargeCorpus:
 
 
 def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
-    """Return documents by id: in memory, or from a file once their texts have `LARGE_BYTES`."""
+    """Return documents by id: in memory if their texts have less than `LARGE_BYTES` characters, else
+    from a database on disk, so that a large corpus never has to fit into memory.
+    """
     in_memory: dict[str, Document] = {}
     size = 0
     rest = iter(documents)
@@ -103,6 +105,7 @@ def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
 
 
 def _on_disk(documents: Iterable[Document]) -> LargeCorpus:
+    """Write documents to a temporary corpus.jsonl, and return the corpus built from it in the cache."""
     with TemporaryDirectory(prefix="ragbench-corpus-") as folder:
         file = Path(folder) / "corpus.jsonl"
         with file.open("w", encoding="utf-8") as out:

@@ -70,18 +70,20 @@ class Texts:
         return holding
 
     def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
-        """Return the first place (start, end) of a text in this document, white space and letters
-        folded; None where the document does not hold it.
+        """Return the first place (start, end) of a text in a document: as it is, else with white space
+        and letters folded; None if the document does not hold it.
         """
         full = self._corpus[doc_id].full_text
-        if (at := full.find(text)) >= 0:
-            return at, at + len(text)
+        start = full.find(text)
+        if start >= 0:
+            return start, start + len(text)
         folded = self._fold(doc_id)
         folded_text = _fold(text).text
-        at = folded.text.find(folded_text)
-        if at < 0:
+        first = folded.text.find(folded_text)
+        if first < 0:
             return None
-        return folded.starts[at], folded.ends[at + len(folded_text) - 1]
+        last = first + len(folded_text) - 1
+        return folded.starts[first], folded.ends[last]
 
     def places(self, text: str, doc_id: str) -> list[Span]:
         """Return every place where a document holds a text; [] if it holds none.
@@ -170,7 +172,7 @@ class Texts:
         many as the best document; the best first.
         """
         voters = [word for word in rarest_first if word in self._holding][:_MAX_VOTERS]
-        votes: Counter[int] = Counter()
+        votes: Counter[int] = Counter()  # number of a document -> the voters that it holds
         for word in voters:
             votes.update(self._holding[word])
         most = max(votes.values(), default=0)

@@ -145,6 +145,7 @@ def _places_in(topics: tuple[tuple[str, str], ...]) -> Callable[[str], tuple[Spa
 
 
 def _case(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]) -> Case:
+    """Return the case of a record, with every place of its quotes as evidence."""
     names = "query_id text category query_type reference_answer expected_outcome".split()
     return Case(
         **{name: record[name] for name in names},

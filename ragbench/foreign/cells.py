@@ -122,6 +122,9 @@ def question_of(cell: Any) -> str:
 
 
 def _question_of_fields(fields: Mapping[Any, Any]) -> str:
+    """Return the question in an object: its last message of a user, else a field with the name of a
+    question, else the whole object as JSON.
+    """
     messages = fields.get("messages")
     if isinstance(messages, list):
         return _question_of_messages(messages)
@@ -133,7 +136,7 @@ def _question_of_fields(fields: Mapping[Any, Any]) -> str:
 
 
 def _question_of_messages(messages: list[Any]) -> str:
-    """Return the content of the last message of a user; the list as JSON without one."""
+    """Return the content of the last message of a user; if there is none, the list as JSON."""
     for message in reversed(messages):
         if isinstance(message, Mapping) and message.get("role", "user") == "user":
             content = message.get("content")

@@ -293,7 +293,7 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
 
 
 def _results_in(source: Any) -> list[Result]:
-    """Return the results of ragbench in a folder; [] of anything else."""
+    """Return ragbench's results in a folder; [] if the source is anything else."""
     if not isinstance(source, str | Path) or not Path(source).is_dir():
         return []
     from ragbench.evaluation.folder import load_results, result_folders
@@ -362,7 +362,9 @@ def _sources(baseline: Any, contender: Any, others: Sequence[Any]) -> tuple[list
 
 
 def _is_table(value: Any) -> bool:
-    """Return True for what can be a system's table on its own."""
+    """Return True if a value can be the whole table of a system, and not one of its rows: a path, a
+    frame, a result, {question id: score}, lists of records, or an object of another tool.
+    """
     if isinstance(value, str | Path) or hasattr(value, "scores") or hasattr(value, "columns"):
         return True
     if isinstance(value, Mapping):  # the scores or the records of a system, not a row
@@ -387,20 +389,27 @@ def _is_tidy(source: Any) -> bool:
 
 
 def _frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.DataFrame:
-    """Return the frame of a comparison of results or tidy scores."""
+    """Return the frame of a comparison of results or tidy scores.
+
+    Systems without given names are called by the names of their results, if each has another one,
+    else A, B, C.
+    """
     from ragbench import statistics
 
     if len(sources) == 2 and not names:
         return statistics.compare(*sources, **options)
-    given = [str(getattr(source, "name", "")) for source in sources]
     if not names:
-        letters = [chr(ord("A") + place) for place in range(len(sources))]
-        names = given if all(given) and len({*given}) == len(given) else letters
+        names = [str(getattr(source, "name", "")) for source in sources]
+        are_all_different = len({*names}) == len(names)
+        if not all(names) or not are_all_different:
+            names = [chr(ord("A") + place) for place in range(len(sources))]
     return statistics.compare_all(dict(zip(names, sources, strict=True)), names[0], **options)
 
 
 def refuse_options(options: Mapping[str, Any], purpose: str) -> None:
-    """Raise ConfigError if one of these options is given: neither None nor empty."""
+    """Raise ConfigError if one of these options is given, that is, neither None nor empty; `purpose`
+    names what the options are for.
+    """
     named = []
     for name, value in options.items():
         is_empty = isinstance(value, Sized) and len(value) == 0

@@ -109,8 +109,8 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return the first mapping with a list of records that is found by going down through mappings of
-    one field each; the value itself if there is none.
+    """Return the object with a list of records inside objects that have one field each, as
+    {"data": {"runs": [...]}} wraps {"runs": [...]}; without such a list, the value itself.
     """
     inner = value
     while isinstance(inner, Mapping) and len(inner) == 1:
@@ -140,10 +140,11 @@ def _is_field(part: Any, value: Mapping[str, Any], names: Sequence[str]) -> bool
 def rows_of_records(
     records: Sequence[Record], source: str, *, decimal_comma: bool = False
 ) -> list[Scored]:
-    """Return the scores in the rows of a table, also those that are nested in a cell, as JSON too.
+    """Return the scores in the rows of a table, also scores that are nested in a cell or written there
+    as JSON.
 
     Raises:
-        DataError: there are none; the message names the columns.
+        DataError: the rows have no scores; the message names the columns.
     """
     flat_records = []
     measures: set[str] = set()
@@ -417,6 +418,7 @@ def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
 
 
 def _is_promptfoo(value: Any) -> bool:
+    """Return True if a value is the output of promptfoo, by the fields of its rows."""
     rows = _promptfoo_rows(value)
     return (
         bool(rows)
@@ -654,7 +656,9 @@ def _rows_of_phoenix_experiment(value: Mapping[str, Any]) -> list[Scored]:
 
 
 def _scores_of_phoenix_evaluation(evaluation: Record) -> dict[str, float]:
-    """Return the scores of one evaluation, NaN if the evaluator failed; it may return several."""
+    """Return measure -> score of one evaluation; NaN under the evaluator's name if it failed. An
+    evaluator may return several scores with names.
+    """
     name = printable(str(evaluation.get("name")))
     results = evaluation.get("result")
     if isinstance(results, Mapping):
@@ -671,12 +675,16 @@ def _is_ragas_annotation(value: Any) -> bool:
 
 
 def _rows_of_ragas_annotation(value: Mapping[str, list[Record]]) -> list[Scored]:
-    """Read the annotations of ragas, measure -> runs of it: the output of the measure is the score."""
+    """Return a row for each run of a measure in a file of annotations of ragas, {measure: [run, ...]};
+    the score is the output of the measure, NaN if it is not a number.
+    """
     rows = []
     for measure, runs in value.items():
         for run in runs:
-            asked = run.get("metric_input")
-            question = asked.get("user_input") if isinstance(asked, Mapping) else ""
+            metric_input = run.get("metric_input")
+            question: Any = ""
+            if isinstance(metric_input, Mapping):
+                question = metric_input.get("user_input")
             score = number_of(run.get("metric_output"))
             scores = {printable(measure): math.nan if score is None else score}
             rows.append(Scored("", question_of(question), scores))

@@ -68,7 +68,7 @@ class PairedTables:
         return values.get(measure, {}).get(question, math.nan)
 
     def missing(self, measure: str) -> dict[str, frozenset[str]]:
-        """Return system -> the questions that every system was asked, and of which this one has no score."""
+        """Return system -> the questions that are in every table, and of which this system has no score."""
         asked = {*self.texts} - self.changed
         asked.difference_update(*self.absent.values())
         missing = {}
@@ -86,8 +86,8 @@ class PairedTables:
         return replace(self, values=filled)
 
     def left_out(self, measure: str) -> dict[str, int]:
-        """Return why questions do not count by a measure, with the first of them -> their number; each
-        question counts once.
+        """Return reason -> the number of questions that do not count by a measure for this reason; the
+        reason names the first of these questions. Each question counts for one reason.
         """
         questions_of: dict[str, list[str]] = {}
         for question in self.texts:
@@ -159,8 +159,8 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
 
 
 def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
-    """Return id -> text of the questions of a table, in the form that is compared, and all texts (without
-    any, a table may have texts as ids).
+    """Return id -> folded text of the questions of a table ("" without a text), and the set of all folded
+    texts. For a row without a text its id is taken for the text, since some tables have texts as ids.
     """
     ids: dict[str, str] = {}
     texts: set[str] = set()

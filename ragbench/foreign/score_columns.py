@@ -165,8 +165,8 @@ def listed(names: Iterable[str]) -> str:
 
 
 def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
-    """Return the rows, without ids if one of them stands for different questions of a system: then it is
-    the id of something else.
+    """Return the rows. If one id stands for two different questions of a system, the column is the id of
+    something else (a run, a user), and every row with a question loses its id.
     """
     texts: dict[tuple[str, str], str] = {}
     for row in rows:
@@ -227,7 +227,11 @@ class _Columns:
         return [column for column in columns if column]
 
     def _measure_column(self) -> str:
-        """Return the column with names of measures, next to one with their values."""
+        """Return the column with the names of measures in a table with a row per question and measure;
+        "" for any other table.
+
+        A column that is just called "name" counts only if it has names of measures.
+        """
         if not self.value:
             return ""
         for field in MEASURES:

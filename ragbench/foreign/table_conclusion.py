@@ -231,9 +231,11 @@ class _Compared:
 
 
 def _question_properties(paired: PairedTables) -> list[str]:
-    """Return the numbers that are properties of the questions rather than scores, such as a number of
-    hops: their name is unknown, and each question has one value in every system. [] without another
-    measure.
+    """Return the columns of numbers that describe the questions and do not score the systems, such as a
+    number of hops.
+
+    Their names are no measures that ragbench knows, and each question has the same value in every
+    system. If no other measure would be left, return [].
     """
     properties = []
     for name in paired.measures:
@@ -243,8 +245,9 @@ def _question_properties(paired: PairedTables) -> list[str]:
         questions = paired.scored(name)
         if questions and all(other[each] == first[each] for other in others for each in questions):
             properties.append(name)
-    is_another = any(name not in properties and not is_amount(name) for name in paired.measures)
-    return properties if is_another else []
+    rest = [name for name in paired.measures if name not in properties]
+    has_measure = not all(is_amount(name) for name in rest)  # amounts (tokens, cost) rank nothing
+    return properties if has_measure else []
 
 
 def _deciding_measure(
@@ -363,12 +366,17 @@ def _worse_reading(
 
 
 def _main_measure(n_scored: Mapping[str, int]) -> tuple[str, str]:
-    """Return the measure that decides if none is named, and why."""
+    """Return the measure that decides if the user names none, and why: a ranking measure that ragbench
+    knows, else the first measure of quality with nearly as many questions as any.
+
+    `n_scored` is measure -> the number of questions with a score.
+    """
     ranking = main_measure_of(dict(n_scored))
     if ranking in n_scored and ranking in RANKING and n_scored[ranking]:
         return ranking, "a ranking measure"
     if len(n_scored) == 1:
         return next(iter(n_scored)), "the only measure"
+    # amounts, such as tokens and costs, decide only if there is nothing else
     quality = [name for name in n_scored if not is_amount(name)] or [*n_scored]
     most = max(n_scored[name] for name in quality)
     scored_by_most = [name for name in quality if n_scored[name] >= _COVERAGE * most]
@@ -493,7 +501,9 @@ def _expected(paired: PairedTables, deciding: DecidingQuestions) -> Any:
 
 
 def _other_measures(comparison: pd.DataFrame, name: str, deciding: str) -> list[str]:
-    """State the differences by the measures that do not decide, in one sentence; [] without any."""
+    """Return one sentence with the differences of the system `name` by the measures that do not decide;
+    [] if there are none.
+    """
     rows = comparison[(comparison["name"] == name) & (comparison["measure"] != deciding)]
     texts = []
     for row in rows.to_dict("records"):

@@ -102,6 +102,7 @@ def promptfoo_groups(names: Sequence[str]) -> list[range]:
     The first column of a prompt has its replies, the second is "Status", and "Score" and "Named
     Scores" are among the others.
     """
+    # the column before each "Status" begins a group
     starts = [place - 1 for place, name in enumerate(names) if place and name == "Status"]
     ends = [*starts[1:], len(names)]
     groups = [range(start, end) for start, end in zip(starts, ends, strict=False)]
@@ -142,7 +143,9 @@ def rows_of_promptfoo_table(
 
 
 def _prompt_names(headers: Sequence[str]) -> list[str]:
-    """Return a name for each prompt; those that are equal as far as they are shown get a number."""
+    """Return a name for each prompt: its first 60 characters, with a number if several prompts begin
+    alike; "" for a single prompt.
+    """
     texts = [abridged(printable(header), 60) for header in headers]
     if len(texts) == 1:
         return [""]

@@ -433,7 +433,9 @@ def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
 
 
 def _verdict(reply: Completion) -> tuple[str, str]:
-    """Return the state of a draft after its check, and the reason."""
+    """Return the state of a draft after its check by a model, and the reason: "accepted", "vague" (its
+    question cannot be understood alone), "unsupported" (its answer), or "unchecked" (no reply).
+    """
     try:
         verdict = _last_object(reply, _Support, "supported")
     except (ModelError, UnreadableError) as problem:

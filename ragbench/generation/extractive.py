@@ -162,8 +162,9 @@ def _support(
 
 
 def _fit(question: _Question, passages: _Passages, chunk_id: str, uses_cosine: bool) -> float:
-    """Return the fit of a context as a whole, in [0, 1]: the mean of its cosine with the question
-    (clipped at 0) and the fraction of the question's words that it contains, or that fraction alone.
+    """Return how well a context as a whole fits a question, in [0, 1]: the mean of its cosine with the
+    question (clipped at 0) and the fraction of the question's words in it; without `uses_cosine`, the
+    fraction alone.
     """
     overlap = 0.0
     if question.words:

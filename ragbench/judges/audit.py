@@ -324,8 +324,8 @@ def _probe_values(
 def _backwards(criterion: Criterion) -> Criterion:
     """Return a criterion whose levels are listed in the opposite order, levels without a value last.
 
-    The anchors follow the new order of the levels. If they were in it already they are reversed, so
-    that the judge reads another order in any case.
+    The anchors (the meanings of the levels) get the new order, too. If they already have this order,
+    they are reversed, so that the judge reads a different order in any case.
     """
     order = [*reversed(criterion.values)]
     order += [name for name in criterion.levels if name not in order]
@@ -435,7 +435,7 @@ def _repeated(
     plain: Sequence[Material], criterion: Criterion, model: LLM, asking: Mapping[str, Any]
 ) -> list[float | None]:
     """Return, for each answer, the mean distance between the verdicts of three equal requests at
-    temperature 0; None for fewer than two verdicts. `plain` are answers as they are, without a probe.
+    temperature 0; None for fewer than two verdicts. `plain` has the unchanged answers.
     """
     samples = verdicts(plain, criterion, model, n_samples=_REPEATS, temperature=0.0, **asking)
     distances: list[float | None] = []

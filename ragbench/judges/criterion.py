@@ -286,7 +286,7 @@ def _checked_examples(
 
 
 def _described(function: Any) -> str:
-    """Return the name of a function with the digest of its source, without one if it has no source."""
+    """Return the name of a function and the digest of its source; the name alone if it has no source."""
     module = getattr(function, "__module__", "") or ""
     name = f"{module}:{object_name(function)}"
     try:
@@ -416,6 +416,11 @@ def _named(name: str, folder: str | Path) -> list[Criterion]:
 
 
 def _of_file(path: Path) -> list[Criterion]:
+    """Return the criteria in a TOML file, a table each.
+
+    Raises:
+        ConfigError: the file cannot be read, or has no criterion or a wrong one.
+    """
     tables = read_toml(
         as_at_start(path), _HINT, missing=f"there is no file of criteria {path}; {_HINT}"
     )

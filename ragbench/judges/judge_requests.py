@@ -237,8 +237,10 @@ def _scored(
 def _numbered_material(
     criterion: Criterion, material: Material
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names and the texts that a verdict refers to by number: of the facts (without texts),
-    or of the documents.
+    """Return the names and the texts of the parts that a verdict refers to by their numbers.
+
+    These are the documents, by their ids; the earlier turns of a conversation count as the last one,
+    for the forms that look for support. For the form "facts" the names are the facts, without texts.
     """
     if criterion.form == "facts":
         return material.facts, ()

@@ -263,7 +263,9 @@ def _without_request(answer: Answer, material: Material, criterion: Criterion) -
 
 
 def no_answer(answer: Answer) -> str:
-    """Return why a text is not an answer; "" if it is one."""
+    """Return why the text of an `Answer` answers nothing (it is empty, a refusal or an abstention); "" if
+    it is an answer.
+    """
     if not answer.text.strip():
         return "the answer is empty"
     outcome = str(answer.outcome if answer.abstained else read_outcome(answer.text))

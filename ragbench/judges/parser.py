@@ -355,7 +355,7 @@ def _verdict(
 
 
 def _text_between(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return a text without these spans, which are in their order."""
+    """Return a text without these spans (start, end), which are in ascending order."""
     parts = []
     end = 0
     for start, stop in spans:

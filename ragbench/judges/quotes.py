@@ -57,7 +57,9 @@ def _words(text: str) -> str:
 
 
 def _has(text: str, parts: Sequence[str]) -> bool:
-    """Return True if a text has these parts in their order; neighbouring parts may share a blank."""
+    """Return True if a text has these parts one after the other. Each part begins and ends with a blank,
+    and neighbouring parts may share one.
+    """
     start = 0
     for part in parts:
         found = text.find(part, start)

@@ -253,7 +253,8 @@ def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame
     """
     needs_both = scale_of(criterion).by_documents
     texts = [_texts(result) for result in results]
-    frames = _columns(results, PROXIES.get(criterion, (f"llm_{criterion}",)))
+    proxies = PROXIES.get(criterion, (f"llm_{criterion}",))
+    frames = _columns(results, proxies)  # for each result, a row per question
     query_ids = _answered_and_scored(results, texts, frames, needs_both=needs_both)
     frames = [frame.loc[query_ids] for frame in frames]
     if needs_both:
@@ -266,7 +267,8 @@ def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame
         return differences, []
     first, second = texts
     is_same = np.array([first.get(i) == second.get(i) for i in differences.index], dtype=bool)
-    return differences[~is_same], [0.0] * int(is_same.sum())
+    n_settled = int(is_same.sum())  # equal answers, whose difference is 0
+    return differences[~is_same], [0.0] * n_settled
 
 
 def _answered_and_scored(
@@ -319,11 +321,12 @@ def _columns(results: Sequence[Result], measures: Sequence[str]) -> list[pd.Data
 def _by_documents(
     results: Sequence[Result], measure: str, dataset: Dataset, grades: Qrels
 ) -> tuple[pd.DataFrame, list[float]]:
-    """Return `proxy_differences` of a ranking measure: a question needs a label if one of its first
-    documents has none.
+    """Return `proxy_differences` for a ranking measure: the proxy is the measure by the labels in
+    `grades`, and a question needs people's labels if one of its first k documents has none in the
+    dataset.
     """
     pools = unjudged(dataset, [result.run for result in results], measure)
-    is_open = [bool(pool) for pool in pools.values()]
+    is_open = [bool(pool) for pool in pools.values()]  # a document of the question has no label
     values = _difference(results, measure, {q: grades.get(q, {}) for q in pools})
     judged_measure = "Judged@" + measure.rpartition("@")[2]
     people_grades = {q: dataset.qrels.get(q, {}) for q in pools}
@@ -333,8 +336,8 @@ def _by_documents(
 
 
 def _difference(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Series[float]:
-    """Return question -> the difference of a ranking measure by these labels, or the value of the
-    only result; an unscored question counts 0.
+    """Return question -> the difference of a ranking measure by the labels `qrels`, second result minus
+    first, or the value of the only result; an unscored question counts 0. Empty without labels.
     """
     if not qrels:
         return pd.Series(dtype=float)
@@ -471,11 +474,14 @@ def _of_documents(
 def _grades_of_sheet(
     table: pd.DataFrame, dataset: Dataset, open_documents: Mapping[str, Sequence[str]]
 ) -> Qrels:
-    """Return the grades of the questions all of whose open documents have a label in a sheet, in the
-    order of the draw; the labels of `dataset` are among the grades.
+    """Return the grades of each question whose open documents all have a label in a sheet, in the order
+    of the draw; the labels of `dataset` are among the grades.
 
-    `table` has the labels of the sheet, as of `_table`, and a column `doc_id`; `open_documents` are
-    query_id -> the documents among the first k of any result that have no label in `dataset`.
+    Args:
+        table: the labels of the sheet, as from `_table`, with a column `doc_id`.
+        dataset: the dataset, with its labels.
+        open_documents: query_id -> the documents among the first k of any result that have no label
+            in `dataset`.
     """
     mean_labels = table.groupby(["query_id", "doc_id"])["human"].mean()
     grades = with_labels(dataset, mean_labels.items())

@@ -190,6 +190,7 @@ def items_by_query(
 
 
 def _warn_of_other_data(results: Sequence[Result], dataset: Dataset) -> None:
+    """Warn of results that were made from other data than this dataset, as far as they state it."""
     others = []
     for result in results:
         if result.dataset["fingerprint"] and not result.is_of(dataset):

@@ -38,7 +38,12 @@ def pair_to_label(
 
 
 def _measure_of(results: Results, criterion: str) -> str:
-    """Return the measure by which the best configuration is found."""
+    """Return the measure by which the best configuration is found: the first proxy of the criterion that
+    the results have.
+
+    Raises:
+        ConfigError: the results have none of these measures.
+    """
     measures = set(results[0].scores["measure"])
     candidates = PROXIES.get(criterion, (criterion, f"llm_{criterion}"))
     for name in candidates:
@@ -51,7 +56,11 @@ def _measure_of(results: Results, criterion: str) -> str:
 
 
 def _result_named(results: Results, part: str) -> Result:
-    """Return the result of this name; else the first one with this part in its name."""
+    """Return the result whose name is `part`, else the first result whose name contains it.
+
+    Raises:
+        ConfigError: no name contains it.
+    """
     for result in results:
         if result.name == part:
             return result

@@ -213,6 +213,7 @@ class QuestionWidget(anywidget.AnyWidget):
         return case.query_id
 
     def _free_id(self) -> str:
+        """Return the first of q001, q002, ... that no question has."""
         for number in count(1):
             query_id = f"q{number:03}"
             if query_id not in self._cases:
@@ -220,8 +221,8 @@ class QuestionWidget(anywidget.AnyWidget):
         raise AssertionError("the numbers do not end")
 
     def _new_grades(self, old: Case, new: Case) -> dict[str, int]:
-        """Return the relevant documents of a changed case: the documents of its evidence, and those
-        that were relevant for another reason; grades stay.
+        """Return document -> grade for a changed case: the documents of its new evidence, and documents
+        that were relevant without being evidence (none for an unanswerable question). Grades stay.
         """
         old_grades = self._relevant.get(new.query_id, {})
         grades = {}
@@ -248,6 +249,7 @@ class QuestionWidget(anywidget.AnyWidget):
         return self._texts[doc_id]
 
     def _span(self, doc_id: str, start: int, end: int, quote: str) -> Span:
+        """Return marked evidence as a span; raises DataError if the document has another text there."""
         if self._text(doc_id)[start:end] != quote or not 0 <= start < end:
             raise DataError(
                 f"characters {start} to {end} of {doc_id} are not {quote[:40]!r}; mark the "

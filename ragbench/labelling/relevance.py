@@ -91,9 +91,10 @@ def unjudged(dataset: Dataset, runs: Sequence[Run], measure: str) -> dict[str, l
 
 
 def with_labels(dataset: Dataset, labels: Iterable[tuple[Any, float | None]]) -> Qrels:
-    """Return the labels of a dataset, and further labels on the same scale.
+    """Return the labels of a dataset together with further labels, on the scale of the dataset.
 
-    `labels` are ((query_id, doc_id), value) with values from 0 to 1; None is no label.
+    `labels` are ((query_id, doc_id), value) with values from 0 to 1, where 1 becomes the highest grade
+    in the dataset (3 if it has none); a pair with None is left out.
     """
     grades: list[int] = []
     for judged in dataset.qrels.values():

@@ -384,6 +384,9 @@ def _id_of_texts(row: Mapping[str, str]) -> str:
 
 
 def _write(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
+    """Write a sheet as CSV for spreadsheets: with a byte order mark, and with an apostrophe before texts
+    that they would read as formulas (see `escaped`).
+    """
     cells = {}
     for name, column in sheet.items():
         if name != "verdict":

@@ -149,6 +149,7 @@ class LabelWidget(anywidget.AnyWidget):
         }
 
     def _save(self, place: int, verdict: float | None, note: str | None = None) -> None:
+        """Save the verdict (None removes it) and the note (None keeps it) of the item at a position."""
         row = self._rows[place]
         if note is None:
             note = row.get("note", "")

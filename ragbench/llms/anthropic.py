@@ -124,14 +124,15 @@ class Claude(Reader):
     def find(self, batch: "Batch") -> list[str]:
         """Return the ids of the provider's batches that may be this one, the nearest in time first.
 
-        A candidate has as many requests and was created within a day of this batch. It is for a
-        batch whose process was killed between the submission and noting the id.
+        A candidate has as many requests, and was created within a day of this batch. This method is for
+        a batch whose process was killed after the submission and before it noted the id.
 
         Raises:
             RequestError: the list of batches could not be read.
         """
 
         def apart_s(other: ClaudeBatch) -> float:
+            """Return the seconds between the creation of both batches."""
             return abs(other.created_at.timestamp() - batch.created)
 
         page = self._call(ClaudeBatches, self._client.get, f"{_BATCHES}?limit=1000")

@@ -159,8 +159,8 @@ def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Reque
 
 
 def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pair, Completion]:
-    """Return the completions that need no request: those in the reply store; inside `dry_run` all,
-    with a stand-in for each missing one.
+    """Return the completions that need no request: those in the reply store. Inside `dry_run`, return a
+    completion for every request, a stand-in (a text that marks the missing reply) if the store has none.
     """
     completions: Sequence[Completion | None] = [None] * len(requests)
     if isinstance(llm, StoredLLM):
@@ -194,7 +194,8 @@ def _without_costs(completion: Completion) -> Completion:
 def _attempt(
     call: Callable[[_Pair], Completion], pair: _Pair, name: str
 ) -> tuple[Completion, bool]:
-    """Return the completion of a request, and whether every other request would fail alike.
+    """Return the completion of a request, and True if every other request would fail alike. A failed
+    request has an empty text and the reason in `error`.
 
     Raises:
         ConfigError: the request cannot be made at all.

@@ -78,10 +78,11 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
 
 
 def pending_batches(account: str = "") -> list[Batch]:
-    """Return the batches of a model, or all, whose replies are not all stored, the oldest first.
+    """Return the batches of an account (a model and its address, see `_account`), "" for all accounts,
+    whose replies are not all stored, the oldest first.
 
-    Those that RAGBENCH_FORGET_BATCHES names, by their ids or tags, are forgotten; in a budget they
-    have cost the most that they may.
+    Batches that RAGBENCH_FORGET_BATCHES names, by their ids or tags, are forgotten and not returned; a
+    budget counts their highest possible cost as spent.
     """
     given_up = os.environ.get(FORGET, "").split()
     kept = []
@@ -148,6 +149,7 @@ def _answered(
 
 
 def _account(llm: StoredLLM) -> str:
+    """Return the name of a model with its address, by which its batches are kept."""
     return f"{llm.name} {llm.client.origin}"
 
 

@@ -71,8 +71,8 @@ class Settings:
 
 @contextmanager
 def in_force(settings: Settings) -> Iterator[None]:
-    """Make these the settings of every model of this process without its own while the block runs; for
-    a command.
+    """Make these settings the default of this process while the block runs, for models that are loaded
+    without settings. For commands.
     """
     global _in_force
     before = _in_force

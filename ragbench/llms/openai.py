@@ -163,7 +163,8 @@ class OpenAI(Server):
     def find(self, batch: "Batch") -> list[str]:
         """Return the ids of the server's batches with the tag of this one; [] if there is none.
 
-        It is for a batch whose process was killed between the submission and noting the id.
+        This method is for a batch whose process was killed after the submission and before it noted
+        the id.
 
         Raises:
             RequestError: the list of batches could not be read.

@@ -68,28 +68,35 @@ class Pace:
         raise failure
 
     def _begin(self, timeout_s: float, stop: threading.Event, n_at_once: int = 1) -> _Turn:
+        """Wait until fewer requests than allowed are on their way, and return a new turn (the record of
+        one request); raises InterruptedError once `stop` is set.
+        """
         with self._changed:
             while len(self._turns) >= self._at_once and not stop.is_set():
                 self._changed.wait(0.2)
             if stop.is_set():
                 raise InterruptedError("stopped")
-            # the order in which requests that are sent together arrive is not known
+            # any of the requests that are sent together may be served before this one
             turn = _Turn(timeout_s, max(len(self._turns), n_at_once - 1))
             self._turns.add(turn)
             return turn
 
     def _is_lost(self, turn: _Turn) -> bool:
-        """Return True if no reply to a request can be expected any more."""
+        """Return True if no reply to a request can be expected any more: the server has been silent for
+        twice the time of a request, or must have begun with this request a full time-out ago.
+        """
         now = time.monotonic()
         if turn.n_others == 0:
-            return False  # its own limit decides
+            return False  # it is alone, so the time-out of the HTTP client decides
         with self._changed:
             silent_since = max(self._last_reply, turn.sent_at)
             is_dead = now - silent_since > 2 * turn.timeout_s
             return is_dead or now - turn.certainly_begun_at > turn.timeout_s
 
     def _note_reply(self, turn: _Turn) -> None:
-        """Allow one more request at a time after a fast reply, and note which others must have begun."""
+        """Allow one more request at a time after a fast reply, and note which other requests the server
+        must have begun with.
+        """
         now = time.monotonic()
         with self._changed:
             self._last_reply = now

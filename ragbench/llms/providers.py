@@ -330,10 +330,10 @@ def _port(url: str) -> int:
 
 
 def key_of(provider: str) -> str | None:
-    """Return the key of a provider from the environment, "" and blanks being none.
+    """Return the key of a provider from the environment; None if the variable is not set, or blank.
 
     Raises:
-        ConfigError: it holds characters that no key has.
+        ConfigError: the key holds characters that no key has.
     """
     key = os.environ.get(f"RAG_EVAL_{provider}_API_KEY") or os.environ.get(f"{provider}_API_KEY")
     if key is None:

@@ -258,8 +258,9 @@ _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
 
 
 def _sign(sign: re.Match[str]) -> str:
-    """Return the text that replaces a citation or a sign of Markdown: nothing but the text after the
-    brackets, or a space; the underscore of NO_ANSWER stays.
+    """Return the text that replaces a match of `_SIGNS`: for a citation "[1]" a space and what follows
+    it in the match, for a sign of Markdown a space. An underscore stays (NO_ANSWER), and so does a
+    bracket that is not closed.
     """
     if sign[0] == "_":
         return "_"
@@ -300,10 +301,13 @@ def without_thoughts(reply: str) -> str:
 
 
 def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
-    """Return True if a text speaks of the tag: in quotation marks, in code, or within a sentence."""
+    """Return True if a text speaks about a tag and does not use it: the tag is in quotation marks, in
+    code, or within a sentence.
+    """
     before = text[: tag.start()]
     after = text[tag.end() :]
-    if before.count("`") % 2 or before[-1:] in _QUOTATION_MARKS or after[:1] in _QUOTATION_MARKS:
+    is_in_code = before.count("`") % 2 == 1  # a backtick before it is still open
+    if is_in_code or before[-1:] in _QUOTATION_MARKS or after[:1] in _QUOTATION_MARKS:
         return True
     starts_line = not before.rpartition("\n")[2].strip()
     is_within = before[-1:] == " " and before.rstrip()[-1:] not in _SENTENCE_ENDS

@@ -72,12 +72,19 @@ class StoredLLM:
         schema: Schema = None,
         sample: int = 0,
     ) -> Completion:
-        """Return the model's reply, from the store if the same was asked before; raises ModelError
-        if no reply can be had.
+        """Return the model's reply, from the store if the same request was sent before.
 
-        `schema` (a JSON schema) makes the text JSON of that form if the provider supports schemas;
-        else the prompt asks for it, so check the reply. `sample` numbers repetitions of one
-        question (0, 1, ...), each stored for itself.
+        Args:
+            prompt, system: the texts of the request.
+            max_tokens: the maximum length of the reply.
+            temperature: 0 for the most likely reply.
+            schema: a JSON schema for the reply. Providers without schemas get it as a part of the
+                prompt, so check the reply.
+            sample: the number of the repetition (0, 1, ...); each has a stored reply of its own.
+
+        Raises:
+            ConfigError: an argument is invalid.
+            ModelError: no reply came.
         """
         request = self.request(prompt, system, max_tokens, temperature, schema, sample)
         return self.known([request])[0] or self.fetch(request)
@@ -316,6 +323,7 @@ class StoredLLM:
         raise InterruptedError("stopped")
 
     def _completion(self, reply: Reply, *, cached: bool) -> Completion:
+        """Return a reply as a completion of this model; a cached one has taken no time."""
         return Completion(
             reply.text,
             self.name,

@@ -267,8 +267,10 @@ def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], An
 
 
 def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
-    """Return the result of a system as an answer, kept for the report; one that failed fails the
-    test.
+    """Return the result of a system as an answer, and record it for the report.
+
+    Raises:
+        AssertionError: the system's request failed.
     """
     __tracebackhide__ = _hidden
     answer = _as_answer(case.query_id, results)
@@ -328,6 +330,9 @@ def _document(chunk_id: str) -> str:
 def _note(
     case: LabelledCase, measure: str, value: float | None, passed: bool | None, reason: str = ""
 ) -> None:
+    """Record a check of the current test for the report; `value` None is unscored, `passed` None
+    undecided. Outside of a recorded session, do nothing.
+    """
     if reports.active is not None:
         reports.active.checks.append(
             Check(reports.current_test, case.query_id, measure, value, passed, _cut(reason))

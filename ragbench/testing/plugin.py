@@ -151,7 +151,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    outer, reports.current_test = reports.current_test, item.nodeid
+    """Name the running test for the records of its checks."""
+    outer = reports.current_test  # pytest may run inside a test of pytest
+    reports.current_test = item.nodeid
     try:
         return (yield)
     finally:
@@ -159,11 +161,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with the fixture `ragbench_case` once for each chosen question of its dataset."""
     if "ragbench_case" in metafunc.fixturenames:
-        config, node = metafunc.config, metafunc.definition
-        cases = labelled_cases(
-            _dataset(config, node), min_grade=int(_chosen(config, node)["min_grade"])
-        )
+        config = metafunc.config
+        node = metafunc.definition
+        min_grade = int(_chosen(config, node)["min_grade"])
+        cases = labelled_cases(_dataset(config, node), min_grade=min_grade)
         metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])
 
 
@@ -456,7 +459,9 @@ def _has_gate(config: pytest.Config) -> bool:
 
 
 def _evaluated(config: pytest.Config, recorded: reports.Recorder) -> list[Outcome]:
-    """Evaluate the answers of the tests, if a report is wanted or a gate is named."""
+    """Evaluate the answers of the tests, if a report or a gate (`fail_under`) is asked for, and return
+    the lines about them; [] if neither is.
+    """
     report = config.getoption("--ragbench-report")
     has_loaded_system = bool(config.stash.get(_SYSTEMS, {}))  # by a fixture
     has_answers = bool(recorded.checks) or has_loaded_system

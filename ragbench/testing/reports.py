@@ -78,14 +78,14 @@ def _joined(before: Answer, answer: Answer) -> Answer:
 
 
 def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
-    """Return rows to print: measure, mean of the scored, "scored/all", "passed/decided"; by
-    measure, in order.
+    """Return a row to print for each measure, in the order of the checks: measure, mean of the scored
+    checks ("unscored" if there is none), "scored/all", "passed/decided".
     """
     rows = []
     for measure in dict.fromkeys(check.measure for check in checks):
         same = [check for check in checks if check.measure == measure]
         values = [check.value for check in same if check.value is not None]
-        decided = [check.passed for check in same if check.passed is not None]
+        decided = [check.passed for check in same if check.passed is not None]  # True or False each
         mean = f"{sum(values) / len(values):.3f}" if values else "unscored"
         rows.append((measure, mean, f"{len(values)}/{len(same)}", f"{sum(decided)}/{len(decided)}"))
     return rows

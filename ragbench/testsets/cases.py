@@ -193,6 +193,9 @@ class Evidence(BaseModel):
 
     @model_validator(mode="after")
     def _placed_or_quoted(self) -> Self:
+        """Check that the evidence has offsets in a document, or a quote; a quote without offsets gets
+        0 and 0, which mean that it has to be searched for.
+        """
         has_quote = bool((self.quote or "").strip())
         if self.start is None and self.end is None and has_quote:
             self.start = self.end = 0
@@ -279,6 +282,7 @@ class CaseLine(Labels):
 
     @model_validator(mode="after")
     def _with_id(self) -> Self:
+        """Derive a missing id from the question, in a conversation from its first question."""
         if self.query_id:
             return self
         if self.turns:
@@ -360,7 +364,9 @@ class Content:
     unknown: dict[str, list[str]] = field(default_factory=dict)
 
     def take_head(self, record: Record) -> bool:
-        """Take over the fields next to the cases; return False if they are wrong."""
+        """Take over the fields next to the cases (name, split, corpus); return False if one of them is
+        wrong, with its problem in `problems`.
+        """
         head = check(Head, record, self)
         if head is None:
             return False
@@ -407,6 +413,7 @@ class Content:
         self.outputs += self._samples("output", outputs)
 
     def _samples(self, kind: Kind, records: Iterable[Record]) -> list[SafetySample]:
+        """Return the safety samples in records; a missing id is derived from the text of the sample."""
         samples = []
         n_copies: Counter[str] = Counter()
         for line, _ in self.unique(SampleLine, records, "sample_id"):

@@ -131,8 +131,8 @@ def evidence_words(dataset: Dataset) -> Mapping[str, int]:
 
 
 def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:
-    """Return the texts to compare with a question, of which the best one counts: the sentences of its
-    evidence as one text, else each relevant document.
+    """Return the texts to compare with a question: the sentences of its evidence as one text, else the
+    text of each relevant document, of which the most similar one counts.
     """
     corpus = dataset.corpus
     sentences: list[str] = []

@@ -48,6 +48,7 @@ def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | Non
     """
 
     def replaced(entries: Sequence[Entry]) -> list[Entry]:
+        """Return the changed case; evidence that stays keeps its quote."""
         [old] = entries
         quote_of = dict(old.evidence())
         grades = old.relevant if relevant is None else dict(relevant)
@@ -132,8 +133,10 @@ def _change(
 
 
 def _yaml_text(testset: Path, changed: Content, appended: Sequence[Entry]) -> str:
-    """Return the new text of a YAML file: its old text and the `appended` cases, or for other changes
-    (and layouts that cannot be extended) the whole content anew.
+    """Return the new text of a YAML file.
+
+    With `appended` cases, the old text is extended, so that its comments and layout stay. Other
+    changes, and layouts that cannot be extended, write the whole content anew.
 
     Raises:
         DataError: writing the content anew would lose comments.

@@ -104,7 +104,9 @@ def no_gold(case: Case, contexts: Contexts, rng: random.Random) -> Changed | Non
 
 
 def distractors(case: Case, contexts: Contexts, rng: random.Random, n: int = 4) -> Changed | None:
-    """Add `n` chunks without evidence from further down the ranking, at random positions."""
+    """Add up to `n` chunks without evidence from further down the ranking, at random positions; None if
+    there are no such chunks.
+    """
     chunks = list(contexts.used)
     added = [chunk for chunk in contexts.without_gold(case) if chunk not in chunks][:n]
     if not added:
@@ -115,7 +117,9 @@ def distractors(case: Case, contexts: Contexts, rng: random.Random, n: int = 4) 
 
 
 def gold_at(case: Case, contexts: Contexts, rng: random.Random, n: int = 5) -> Changed | None:
-    """Put the first chunk with evidence at position `n`, after chunks without evidence."""
+    """Put the first chunk with evidence at position `n`, after chunks without evidence; None if no chunk
+    has evidence, or too few have none.
+    """
     gold = [chunk for chunk in contexts.used if contexts.holds_gold(chunk, case)]
     if not gold:
         return None
@@ -198,7 +202,9 @@ def paraphrase(case: Case, contexts: Contexts, rng: random.Random) -> Changed:
 
 
 def plant_instruction(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
-    """Add an instruction to one context: reply with a word that no document holds, and nothing else."""
+    """Add to one context the instruction to reply with nothing but a word that no document holds; None
+    without contexts. The changed case forbids this word.
+    """
     if not contexts.used:
         return None
     word = "KIWI-" + "".join(rng.choices("0123456789", k=6))
@@ -255,7 +261,7 @@ judged better."""
 
 
 def answers_to_others(texts: Sequence[str]) -> list[str]:
-    """Return for each answer another answer, from half the list away: fluent, but wrong there.
+    """Return for each answer an answer to another question, from half the list away: fluent, but wrong.
 
     Raises:
         DataError: all are the same text.

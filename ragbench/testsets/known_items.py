@@ -244,8 +244,8 @@ def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
 
 
 def _rarity(texts: Sequence[str]) -> dict[str, float]:
-    """Return term -> the logarithm of how many texts there are for each text with it, for the terms
-    that are worth searching for: no short words, numbers or function words.
+    """Return term -> log(number of texts / number of texts with the term), for the terms that are worth
+    searching for: no short words, numbers or function words.
     """
     language = detect_language(texts)
     counts = Counter(term for text in texts for term in set(terms(text)))

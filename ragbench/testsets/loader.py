@@ -75,7 +75,7 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     order; raises as `load_dataset`.
     """
     path = expanded(name)
-    # False, not an error, for what cannot be a path
+    # a name that cannot be a path, such as a very long one, gives False and no error
     exists = bool(str(name)) and os.path.exists(path)
     if exists:
         return _load_path(path, str(name), split, corpus)

@@ -256,6 +256,7 @@ def _round_trip() -> YAML:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a JSON object; raises ValueError for a name that is there twice."""
     fields = dict(pairs)
     if len(fields) != len(pairs):
         names = [name for name, _ in pairs]

@@ -134,8 +134,7 @@ def _free_stems(taken: set[str], stems: set[str]) -> dict[str, str]:
     for stem in sorted(stems):
         free[stem] = stem
         if stem in taken:
-            free[stem] = next(
-                name for number in count(2) if (name := f"{stem}-{number}") not in used
-            )
+            candidates = (f"{stem}-{number}" for number in count(2))
+            free[stem] = next(name for name in candidates if name not in used)
             used.add(free[stem])
     return free

@@ -366,12 +366,12 @@ def one_per_question(
             context["id"] = ", ".join(map(str, passage_id))
         passage_columns = [names[column] for column in columns.values() if column]
         rest = {name: value for name, value in row.items() if name not in passage_columns}
-        question = []  # what rows of one question have in common
+        question = []  # the values that rows of one question have in common
         for key in (*IDS, *QUESTIONS, "query_run", "run", "run_id"):
             if names.get(key) in rest:
                 question.append(str(rest[names[key]]))
         _, record = merged.setdefault(tuple(question), (number, rest))
-        for name, value in rest.items():
+        for name, value in rest.items():  # a later row fills empty fields
             record[name] = record.get(name) or value
         if context.get("text"):
             record.setdefault("retrieved_contexts", []).append(without_none(context))
@@ -511,8 +511,8 @@ def _joined(first: Entry, second: Entry) -> Entry | None:
     """Return two rows about one question as one case with the documents of both; None if they differ
     in any other label.
     """
-    alike = replace(second.case, evidence=first.case.evidence, metadata=first.case.metadata)
-    if alike != first.case:
+    second_case = replace(second.case, evidence=first.case.evidence, metadata=first.case.metadata)
+    if second_case != first.case:
         return None
     evidence = tuple(dict.fromkeys((*first.case.evidence, *second.case.evidence)))
     case = replace(first.case, evidence=evidence)

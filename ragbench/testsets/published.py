@@ -112,6 +112,7 @@ def refuse_trec(path: Path) -> None:
 
 
 def _squad(article: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    """Yield the records of the questions about an article of SQuAD; add its paragraphs to `documents`."""
     title = str(article.get("title") or "paragraph")
     for number, paragraph in enumerate(article["paragraphs"], 1):
         document = Document(f"{title}/{number}", paragraph["context"])
@@ -121,6 +122,9 @@ def _squad(article: Mapping[str, Any], documents: Documents) -> Iterator[dict[st
 
 
 def _squad_row(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    """Yield the record of a question of SQuAD in the form of the hub, a row per question; add its
+    paragraph to `documents`.
+    """
     context = row["context"]
     title = str(row.get("title") or "paragraph")
     document = Document(f"{title}/{abs(_digest(context))}", context)
@@ -226,6 +230,9 @@ def _kilt(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, An
 
 
 def _legalbench(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    """Yield the record of a question of LegalBench-RAG, whose snippets are the evidence. The documents
+    are in other files, so none is added to `documents`.
+    """
     evidence = []
     for snippet in row["snippets"]:
         start, end = snippet["span"]
@@ -238,6 +245,9 @@ def _legalbench(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[s
 
 
 def _ragtruth(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    """Yield the record of a question of RAGTruth, and add its passages to `documents` as one document;
+    yield nothing for a source of another task.
+    """
     info = row["source_info"]
     if not isinstance(info, Mapping) or "question" not in info:
         return  # a summary, or data to write a text from

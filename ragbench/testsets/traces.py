@@ -127,8 +127,8 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _span(fields: Mapping[str, Any]) -> _Span:
-    """Return a span under the names of `_FIELDS` ("" for a missing part), with its stage ("" for
-    none) and the documents that it found.
+    """Return a span of a trace (one step of the system) under the names of `_FIELDS`, "" for a missing
+    part, with its stage ("search", "generate", ...; "" for any other step) and its documents.
     """
     flat = {}
     for path, value in _flat(fields):
@@ -158,7 +158,7 @@ def _flat_documents(flat: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _listed_documents(span: _Span) -> list[Any]:
-    """Return the list of documents in the output of a span."""
+    """Return the list of documents in the output of a span; [] if it has none."""
     output = span["output"]
     if not isinstance(output, Mapping):
         output = {"contexts": output} if span["stage"] else {}
@@ -258,6 +258,7 @@ def _latencies(
 
 
 def _call(span: _Span) -> dict[str, Any]:
+    """Return a search or the use of a tool as a call of the answer: name, query and its contexts."""
     return {
         "name": span["name"],
         "query": _text(span["input"], _QUESTION, _NOT_ASKED) or str(span["input"]),

@@ -149,7 +149,9 @@ def limit_process() -> None:
 
 
 def import_all() -> None:
-    """Read test sets that need all late imports, which `limit_process` forbids."""
+    """Read small test sets that cause all late imports, because none is possible any more after
+    `limit_process`.
+    """
     lines_of_upload(b"- question: Why?\n", "yaml", "warm-up")
     near = {
         "question": "Why?",
