@@ -398,9 +398,8 @@ def _numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
 
 
 def _unlisted(cells: Sequence[Any]) -> Sequence[Any]:
-    """Return the cells of a column of lists, most of them of one score, as these scores: so Langfuse
-    exports the scores of a trace. Several scores in one cell are their mean. The cells of any other
-    column are unchanged.
+    """Return the cells of a column, with each list of scores replaced by the mean of its scores, if most
+    lists hold one score (Langfuse exports the scores of a trace so); else the cells unchanged.
 
     >>> _unlisted([[0.5], None, "[1, 0]", [1]]), _unlisted([[3, 7], [4, 8], [2]])
     ([0.5, None, 0.5, 1.0], [[3, 7], [4, 8], [2]])
@@ -411,7 +410,8 @@ def _unlisted(cells: Sequence[Any]) -> Sequence[Any]:
             cell = read_cell(cell)
         lists.append(cell)
     sizes = [len(cell) for cell in lists if isinstance(cell, list)]
-    if sizes.count(1) <= len(sizes) / 2:
+    are_mostly_of_one = sizes.count(1) > len(sizes) / 2
+    if not are_mostly_of_one:
         return cells
     return [_mean_score(cell) if isinstance(cell, list) else cell for cell in lists]
 

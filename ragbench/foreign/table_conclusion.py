@@ -241,9 +241,13 @@ def _question_properties(paired: PairedTables) -> list[str]:
     for name in paired.measures:
         if is_known_measure(name) or column_name(name) in VALUES:
             continue
-        first, *others = [values[name] for values in paired.values.values()]
+        first, *others = [values[name] for values in paired.values.values()]  # of each system
         questions = paired.scored(name)
-        if questions and all(other[each] == first[each] for other in others for each in questions):
+        are_equal = True
+        for values in others:
+            if any(values[question] != first[question] for question in questions):
+                are_equal = False
+        if questions and are_equal:
             properties.append(name)
     rest = [name for name in paired.measures if name not in properties]
     has_measure = not all(is_amount(name) for name in rest)  # amounts (tokens, cost) rank nothing

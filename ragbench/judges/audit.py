@@ -275,7 +275,9 @@ def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[st
         groups["right answers"] = _right_answers(plain, criterion)
     if criterion.meant == "correctness":
         groups["other language"] = [
-            Material(f"language {i}", question, answer, reference, (), ())
+            Material(
+                f"language {i}", question, answer, reference=reference, documents=(), chunk_ids=()
+            )
             for i, (question, reference, answer) in enumerate(_OTHER_LANGUAGES)
         ]
     has_order = any(len(material.documents) > 1 for material in plain)

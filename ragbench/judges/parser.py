@@ -189,7 +189,9 @@ def _form(criterion: Criterion) -> type[BaseModel]:
             words.setdefault(synonym, name)
 
     def as_level(value: object) -> object:
-        """Return the level that a value in a reply stands for; raises PydanticCustomError."""
+        """Return the level that a value in a reply stands for: true or false, a level, or a synonym of
+        yes and no, also in upper case or with marks of emphasis; raises PydanticCustomError.
+        """
         if isinstance(value, bool):
             return truths.get(value, str(value))
         word = str(value).strip(" \t\r\n.!*_`\"'")

@@ -260,8 +260,8 @@ def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame
     if needs_both:
         return _last_minus_first(frames).dropna(axis=1, how="all"), []
     for frame, answers in zip(frames, texts, strict=True):
-        is_missing = ~frame.index.isin([*answers])
-        frame[is_missing] = 0.0
+        has_no_answer = ~frame.index.isin([*answers])
+        frame[has_no_answer] = 0.0  # every proxy of these questions
     differences = _last_minus_first(frames).dropna(axis=1, how="all")
     if len(results) == 1:
         return differences, []

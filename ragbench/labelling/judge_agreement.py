@@ -86,8 +86,14 @@ def _labelled(
         documents = tuple(contexts_of(str(row.get("context", ""))))
         names = tuple(str(number) for number, _ in enumerate(documents, 1))
         reference = str(row.get("reference", "")) or None
-        question, answer = str(row.get("question", "")), str(row.get("answer", ""))
         materials.append(
-            Material(str(row["query_id"]), question, answer, reference, documents, names)
+            Material(
+                str(row["query_id"]),
+                str(row.get("question", "")),
+                str(row.get("answer", "")),
+                reference=reference,
+                documents=documents,
+                chunk_ids=names,
+            )
         )
     return labels, items, materials

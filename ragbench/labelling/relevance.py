@@ -46,7 +46,15 @@ def judge_relevance(
             text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
             pairs.append((query_id, doc_id))
             materials.append(
-                Material(query_id, case.text, "", None, (text,), (doc_id,), history=case.history)
+                Material(
+                    query_id,
+                    case.text,
+                    answer="",  # a document is judged, not an answer
+                    reference=None,
+                    documents=(text,),
+                    chunk_ids=(doc_id,),
+                    history=case.history,
+                )
             )
     judged = verdicts(
         materials,
@@ -55,7 +63,7 @@ def judge_relevance(
         concurrency=concurrency,
         timeout_s=timeout_s,
     )
-    values = [value for [value] in judged]
+    values = [value for [value] in judged]  # one sample each
     n_missing = values.count(None)
     if n_missing:
         message = f"{n_missing} of {len(values)} documents have no grade from the judge"

@@ -177,7 +177,8 @@ class Claude(Reader):
 
     @cached_property
     def _client(self) -> Any:
-        import anthropic  # takes seconds: only when a request leaves
+        """Return the SDK's client, made at the first request: importing the SDK takes seconds."""
+        import anthropic
 
         client = anthropic.Anthropic(
             api_key=self.secrets[0],

@@ -63,6 +63,7 @@ class Transport(Reader):
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
+        """Open a client that names `name` in errors, hides `secrets` there, and keeps no cookies."""
         super().__init__(name, secrets)
         import httpx
 

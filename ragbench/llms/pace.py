@@ -140,11 +140,16 @@ class Pace:
 class _Turn:
     """A request that is on its way to the server.
 
-    Its limit is `timeout_s`; with `n_others` requests on their way before it or together with it, the
-    reply may take `allowed_s`. `n_replies` counts the replies to other requests since it was sent;
-    `certainly_begun_at` is the time at which there were so many that the server must have begun it
-    (infinite before). `is_before_cut` is True if it was on its way when the number of requests at a
-    time was last cut: its own time-out then cuts no further.
+    Attributes:
+        timeout_s: the seconds that the server may work on the request.
+        n_others: how many requests were on their way before it or together with it.
+        allowed_s: the seconds that its reply may take if the server works on all of them in turn.
+        sent_at: when it was sent, by `time.monotonic`.
+        n_replies: the number of replies to other requests since then.
+        certainly_begun_at: when these replies were so many that the server must have begun with this
+            request; infinite before.
+        is_before_cut: True if it was on its way when the number of requests at a time was last cut;
+            a time-out of such a request cuts no further.
     """
 
     def __init__(self, timeout_s: float, n_others: int) -> None:
