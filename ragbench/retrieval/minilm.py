@@ -49,21 +49,19 @@ _ERF = (
     1.061405429,
 )  # Abramowitz and Stegun, 7.1.26
 _ERF_SCALE = 0.3275911
-_BLAS_LOCK = (
-    Lock()
-)  # the number of threads of BLAS is the process's: one caller changes it at a time
+_BUSY = Lock()  # the number of threads is the process's
 
 
 def token_states(texts: Sequence[Sequence[int]], dtype: Any = np.float32) -> list[Any]:
     """Return for each text, given as the ids of its tokens (at most 256), the model's last states
     (tokens, 384).
 
-    The bits of a text's states do not depend on the other texts. Texts are rows of one matrix product,
-    each row of which is computed by itself, and nothing is padded to a common length. They depend on the
+    The bits of a text's states do not depend on the other texts: their rows share matrix products,
+    whose rows are independent, and nothing is padded to a common length. They depend on the
     processor, in the last digits of `dtype`: np.float64 takes about twice the time of np.float32.
     """
     blas = _blas()
-    with _BLAS_LOCK:
+    with _BUSY:
         pool = ThreadPoolExecutor(
             max((library["num_threads"] for library in blas.info()), default=1)
         )
