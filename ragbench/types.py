@@ -187,7 +187,8 @@ class Case(metaclass=Suggesting):
         that does not and does not contain the id.
         """
         query_id, text = str(self.query_id).strip(), str(self.text).strip()
-        is_id_a_question = query_id.endswith(_ASKING) and query_id not in text
+        is_sentence = len(query_id.split()) > 1 and query_id.endswith(_ASKING)
+        is_id_a_question = is_sentence and query_id not in text
         if is_id_a_question and not text.endswith(_ASKING):
             raise ConfigError(
                 f"the id of a case is {self.query_id!r}, and its text {self.text!r:.80}; write "
