@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +41,12 @@ def save_tiny_model(folder: Path, *, seed: int, prompts: dict[str, str] | None =
     _ = Weights(str(minilm_folder()), "SentenceTransformer").model  # imports the libraries quietly
     import torch
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import AutoTokenizer, BertConfig, BertModel
+
+    try:
+        modules: Any = import_module("sentence_transformers.sentence_transformer.modules")
+    except ModuleNotFoundError:  # before its version 5.4
+        modules = import_module("sentence_transformers.models")
 
     torch.manual_seed(seed)
     parts = folder.with_name(folder.name + "-parts")
@@ -56,8 +61,10 @@ def save_tiny_model(folder: Path, *, seed: int, prompts: dict[str, str] | None =
     )
     BertModel(config).save_pretrained(parts)
     tokenizer.save_pretrained(parts)
-    words = Transformer(str(parts), max_seq_length=16)
-    SentenceTransformer(modules=[words, Pooling(16)], prompts=prompts).save_pretrained(str(folder))
+    words = modules.Transformer(str(parts), max_seq_length=16)
+    SentenceTransformer(modules=[words, modules.Pooling(16)], prompts=prompts).save_pretrained(
+        str(folder)
+    )
     shutil.rmtree(parts)
 
 

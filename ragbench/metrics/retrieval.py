@@ -244,7 +244,7 @@ def _warn_of_exchange(judged: pd.DataFrame, ranked: pd.DataFrame) -> None:
     rank three documents or more. Judgements are whole numbers from 0 to 4 for fewer documents, or
     with documents of the same grade.
     """
-    values = judged.groupby("query_id", sort=False)["relevance"]
+    values = judged.groupby("query_id", sort=False, observed=True)["relevance"]
     n_documents = values.size()
     all_differ = bool((values.nunique() == n_documents).all())
     exceed_grades = judged["relevance"].max() > max(_GRADES)

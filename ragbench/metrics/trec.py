@@ -9,6 +9,7 @@ import gzip
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -273,7 +274,9 @@ def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
         DataError: a grade is no whole number up to `MAX_GRADE`, a score no finite number.
     """
     _, value = _NAMES[kind]
-    numbers = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
+    numbers = frame[value]
+    with suppress(OverflowError):  # by pandas 2, of a whole number beyond the range of floats
+        numbers = numbers.infer_objects()  # whole numbers kept as objects are whole numbers
     is_kind = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
     limit = MAX_GRADE if kind is int else sys.float_info.max
     if kind is int and not is_kind(numbers):

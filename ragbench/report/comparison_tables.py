@@ -315,7 +315,7 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
     }
     pairs = zip(both["configuration"], both["query_id"], strict=True)
     both["length"] = [lengths.get(pair, float("nan")) for pair in pairs]
-    is_long = both["length"] > both["length"].median()
+    is_long = both["length"] > both["length"].dropna().median()
     both["answer"] = is_long.map({True: "longer half", False: "shorter half"})
     both["bias"] = both["judge"].astype(float) - both["value"]
     both["covered"] = both["judge"].notna()

@@ -92,6 +92,11 @@ class Weights:
         with quietly():
             import sentence_transformers
 
+            if not hasattr(sentence_transformers, self.kind):
+                raise ModelError(
+                    f"sentence-transformers {sentence_transformers.__version__} has no {self.kind}, "
+                    f"which {self.name!r} needs; pip install --upgrade sentence-transformers"
+                )
             load = getattr(sentence_transformers, self.kind)
             try:
                 if self.folder is not None:

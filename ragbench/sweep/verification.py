@@ -400,11 +400,17 @@ def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterat
     >>> list(_differences("scores.csv", then, now))
     ['scores.csv, q1, MRR: stored 0.5, now 0.50001']
     """
-    then = then.astype(object).fillna("unscored")
-    now = now.astype(object).fillna("unscored")
-    then, now = then.align(now, fill_value="not there")
+    index = then.index.union(now.index)
+    then = _with_unscored(then).reindex(index, fill_value="not there")
+    now = _with_unscored(now).reindex(index, fill_value="not there")
     gaps = (pd.to_numeric(then, errors="coerce") - pd.to_numeric(now, errors="coerce")).abs()
     is_rounding = gaps < _ROUNDING
     differs = (then != now) & ~is_rounding
     for key, old, new in zip(then.index[differs], then[differs], now[differs], strict=True):
         yield f"{file}, {', '.join(map(str, key))}: stored {old}, now {new}"
+
+
+def _with_unscored(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the values with the text "unscored" in the place of missing ones."""
+    stated = ["unscored" if pd.isna(value) else value for value in values]
+    return pd.Series(stated, index=values.index, dtype=object)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from pathlib import Path
 from typing import Any
 
@@ -383,7 +384,7 @@ UNEQUAL: dict[str, tuple[Any, Any, str, int, str]] = {
     "it fails once": (table(OLD), failing(1, 0.2), "better", 39, "change no decision"),
     "runs of a question fail": (
         table(OLD),
-        pd.concat([table(NEW, epoch=0), *[table([None] * N, epoch=i) for i in range(1, 4)]]),
+        pd.concat([table(NEW, epoch=0), *[table([math.nan] * N, epoch=i) for i in range(1, 4)]]),
         "worse",
         N,
         "left out: B better",

@@ -182,8 +182,8 @@ def bad(frame: pd.DataFrame, column: str, row: int, value: object) -> pd.DataFra
         (QRELS, bad(run_frame(RUN), "doc_id", 2, None), "run: doc_id None in row 2 is not text"),
         (
             QRELS,
-            bad(run_frame(RUN), "query_id", 2, None).astype({"query_id": "str"}),
-            "run: query_id nan in row 2",
+            bad(run_frame(RUN), "query_id", 2, None).astype({"query_id": "string"}),
+            "run: query_id <NA> in row 2",
         ),
         (bad(qrels_frame(QRELS), "query_id", 0, 1.5), RUN, "qrels: query_id 1.5 in row 0"),
         (
