@@ -530,9 +530,14 @@ def _nearest_name(name: str) -> str:
     """
     depth = re.search(r"@([1-9]\d{0,8})", name)
     k = depth[1] if depth else "5"
-    member = find_measure(f"{name}@{k}")
-    if member is not None:  # only the depth is missing
-        return member.name
+    without_parameters = re.sub(r"\([^@]*", "", name)
+    for likely_name in (
+        f"{name}@{k}",
+        without_parameters,
+    ):  # a depth is missing, or parameters are wrong
+        likely = find_measure(likely_name)
+        if likely is not None:
+            return likely.name
     expected = expected_measure(f"{name.partition('@')[0]}@{k}")
     if expected is not None:
         return expected.name
