@@ -38,6 +38,7 @@ COMES_WITH = {  # packages whose objects the interface of a declared one takes o
     "pyarrow": "datasets",
     "safetensors": "sentence-transformers",
     "starlette": "fastapi",
+    "markupsafe": "jinja2",
     "mcp-types": "mcp",
     "pillow": "matplotlib",
     "pydantic-core": "pydantic",
