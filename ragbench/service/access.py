@@ -126,7 +126,9 @@ async def authenticate(request: Request) -> ApiKey | None:
     if text := key_text(request):
         return await run_in_threadpool(key_of, request, text)
     token = request.cookies.get(COOKIE, "")
-    is_form_of_browser = request.method not in _SAFE and (token or request.url.path == "/login")
+    is_form_of_browser = request.method not in _SAFE and (
+        token or request.scope["path"] == "/login"
+    )
     if is_form_of_browser and not _is_of_this_site(request):
         raise HTTPException(403, "this form came from another site; open this page by its address")
     if not token:

@@ -241,7 +241,7 @@ class Guard:
         else:
             _count(self.counts, address, MAX_RATE // 20)  # a twentieth without a key
         length = request.headers.get("content-length", "0")
-        path = request.url.path
+        path = request.scope["path"]
         max_body = MAX_BODY // _PARTS.get(path, 100)
         if "transfer-encoding" in request.headers:
             raise HTTPException(411, "send the body with its Content-Length")

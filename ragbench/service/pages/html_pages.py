@@ -39,7 +39,7 @@ def _template(name: str) -> Template:
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Render a page from its template and `values`; the template gets the visitor's key, too."""
     visitor = getattr(request.state, "key", None)
-    text = _template(template).render(visitor=visitor, path=request.url.path, **values)
+    text = _template(template).render(visitor=visitor, path=request.scope["path"], **values)
     return HTMLResponse(text, status)
 
 

@@ -57,7 +57,7 @@ def log_in(request: Request, form: FormFields) -> Response:
         COOKIE,
         token,
         max_age=SESSION.seconds,
-        secure=request.url.scheme == "https",
+        secure=request.scope["scheme"] == "https",
         httponly=True,
         samesite="strict",
     )
