@@ -44,7 +44,7 @@ def save_tiny_model(folder: Path, *, seed: int, prompts: dict[str, str] | None =
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     try:
-        modules: Any = import_module("sentence_transformers.sentence_transformer.modules")
+        modules = import_module("sentence_transformers.sentence_transformer.modules")
     except ModuleNotFoundError:  # before its version 5.4
         modules = import_module("sentence_transformers.models")
 
