@@ -530,14 +530,11 @@ def _nearest_name(name: str) -> str:
     """
     depth = re.search(r"@([1-9]\d{0,8})", name)
     k = depth[1] if depth else "5"
+    with_depth = f"{name}@{k}"
     without_parameters = re.sub(r"\([^@]*", "", name)
-    for likely_name in (
-        f"{name}@{k}",
-        without_parameters,
-    ):  # a depth is missing, or parameters are wrong
-        likely = find_measure(likely_name)
-        if likely is not None:
-            return likely.name
+    likely = find_measure(with_depth) or find_measure(without_parameters)
+    if likely is not None:
+        return likely.name
     expected = expected_measure(f"{name.partition('@')[0]}@{k}")
     if expected is not None:
         return expected.name

@@ -348,8 +348,7 @@ def _cause(question: _Question) -> tuple[str, str]:
     if cause:
         return cause, evidence
     reach = question.reach
-    is_lost = reach is not None and not reach.holds(reach.context)  # on the way to the context
-    if reach is not None and is_lost:
+    if reach is not None and not reach.holds(reach.context):  # lost on the way to the context
         return _lost(question, reach)
     return _cause_in_generation(question)
 
