@@ -72,18 +72,22 @@ def write_set(folder: Path, passages: int, questions: int = QUESTIONS) -> Path:
     return folder
 
 
-def measured(folder: Path, retriever: str, passages: int, benchmark: Benchmark) -> dict[str, Any]:
+def printed_by(script: str, *arguments: str, cache: Path) -> dict[str, Any]:
+    """Return the JSON that a script prints in a process of its own with this cache."""
     done = subprocess.run(
-        [sys.executable, "-c", LOAD_TO_SCORES, str(folder), retriever, str(passages)],
-        env={
-            **os.environ,
-            "RAGBENCH_CACHE_DIR": str(folder.parent / f"cache-{retriever}-{passages}"),
-        },
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, "RAGBENCH_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def measured(folder: Path, retriever: str, passages: int, benchmark: Benchmark) -> dict[str, Any]:
+    cache = folder.parent / f"cache-{retriever}-{passages}"
+    found = printed_by(LOAD_TO_SCORES, str(folder), retriever, str(passages), cache=cache)
     work = f"{retriever}, {passages:,} passages x {QUESTIONS:,} questions"
     total = sum(found["times"].values())
     benchmark.record(f"load to scores, {work}", "-", total, unit="CPU s")
@@ -153,14 +157,9 @@ def test_an_evaluation_grows_no_faster_than_its_questions_and_passages(
     seconds = {}
     for size in (questions // 4, questions):
         folder = write_set(tmp_path / f"set-{size}", 2 * size, size)
-        done = subprocess.run(
-            [sys.executable, "-c", EVALUATE, str(few), str(folder), str(tmp_path / f"out-{size}")],
-            env={**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path / f"cache-{size}")},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout)
+        out = tmp_path / f"out-{size}"
+        cache = tmp_path / f"cache-{size}"
+        found = printed_by(EVALUATE, str(few), str(folder), str(out), cache=cache)
         assert found["n_questions"] == size
         seconds[size] = found["cpu"]
         work = f"load, evaluate and save, {size:,} questions on {2 * size:,} passages"
