@@ -139,6 +139,37 @@ def test_bm25_takes_no_more_than_calling_bm25s(
     benchmark.record(f"{work}, index from the cache", peer, min(again) / direct)
 
 
+@pytest.mark.parametrize("corpus", ["pubmedqa", "20,000 synthetic"])
+def test_the_index_of_bm25_next_to_bm25s(
+    corpus: str, own_cache: Path, request: pytest.FixtureRequest, benchmark: Benchmark
+) -> None:
+    """CPU seconds of building the index; ours also detects the language and writes the cache."""
+    work = f"CPU of BM25, index, {corpus} passages"
+    peer = benchmark.peer(work, "bm25s")
+    import bm25s
+    import Stemmer
+
+    if corpus == "pubmedqa":
+        dataset: Dataset = request.getfixturevalue("pubmedqa")
+        texts = [document.full_text for document in dataset.corpus.values()]
+    else:
+        texts, _ = synthetic(20_000, 1)
+    chunks = [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
+
+    def directly() -> None:
+        stemmer = Stemmer.Stemmer("english")
+        words = bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)
+        bm25s.BM25(k1=0.9, b=0.4).index(words, show_progress=False)
+
+    pairs = []
+    for _ in range(4):
+        store.clear()
+        language._detect.cache_clear()
+        pairs.append((cpu_seconds(lambda: BM25(chunks)), cpu_seconds(directly)))
+    ours, theirs = (min(times) for times in zip(*pairs, strict=True))
+    benchmark.record(work, peer, ours / theirs, at_most=1.3, bound=2.0)
+
+
 @pytest.mark.parametrize("passages", [10_000, 100_000])
 def test_bm25_search_next_to_numba(passages: int, own_cache: Path, benchmark: Benchmark) -> None:
     """CPU seconds of searching alone. Scores and order are the same; numba compiles in each process,

@@ -158,6 +158,24 @@ def test_bm25_scores_are_those_of_bm25s(language: str, stemmer: str | None) -> N
         assert ours == pytest.approx({chunk_id: every[chunk_id] for chunk_id in ours}, abs=1e-6)
 
 
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.2, 0.75), (0.0, 0.4), (2.0, 0.0), (2.0, 1.0)])
+def test_the_index_of_bm25_has_the_bits_of_bm25s(k1: float, b: float) -> None:
+    texts = random_texts(300, 40, seed=3)
+    retriever = BM25(chunks_of(texts), language="none", k1=k1, b=b)
+    import bm25s
+
+    vocabulary: dict[str, int] = {}
+    columns = [
+        [vocabulary.setdefault(word, len(vocabulary)) for word in text.split()] for text in texts
+    ]
+    reference = bm25s.BM25(k1=k1, b=b, method="lucene", csc_backend="scipy")
+    reference.index((columns, vocabulary), create_empty_token=False, show_progress=False)
+    index = retriever._index(texts, k1, b)
+    assert index["vocabulary"].tobytes().decode().split("\n") == list(vocabulary)
+    for part in ("data", "indices", "indptr"):
+        assert index[part].tobytes() == reference.scores[part].tobytes()
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     texts=st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=12),

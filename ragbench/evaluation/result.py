@@ -682,7 +682,7 @@ def name_of(dataset: Dataset) -> str:
 
 # Libraries whose versions change numbers; config.json records them.
 _DECIDING = (
-    "bm25s numpy pandas PyStemmer pytrec-eval-terrier scipy sentence-transformers sentencex tantivy "
+    "numpy pandas PyStemmer pytrec-eval-terrier scipy sentence-transformers sentencex tantivy "
     "tokenizers torch transformers wordllama"
 ).split()
 

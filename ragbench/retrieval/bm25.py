@@ -1,13 +1,11 @@
 """Lexical search."""
 
 import json
-import logging
-import warnings
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from importlib.metadata import version
 from itertools import count
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +30,7 @@ _STEMMER = version("PyStemmer")
 
 @suggesting(**SEARCH_CALLS)
 class BM25:
-    """Lexical search: Okapi BM25 as Lucene computes it, by bm25s.
+    """Lexical search: Okapi BM25 as Lucene computes it.
 
     The score of a chunk for a query is the sum over the query's words (a repeated word counts each
     time) of ``idf * tf / (tf + k1 * (1 - b + b * length / mean length))`` with ``idf = ln(1 + (n -
@@ -98,16 +96,16 @@ class BM25:
         columns = [column for row in rows for column in row]
         bounds = np.cumsum([0, *map(len, rows)])
         # One entry per word as written in the query, repeated words repeated: the sums run in the
-        # order in which bm25s adds, so they are its sums to the bit.
+        # order in which bm25s adds, so they are equal to its sums to the bit.
         query_words = csr_matrix(
             (np.ones(len(columns), np.float32), columns, bounds),
             shape=(len(rows), len(self._column)),
         )
-        # bm25s' backend with numba is not used where it is installed: its scores are the same to the
-        # bit, and a query on 100,000 chunks takes 0.25 ms instead of 1.1, but it compiles for 5 to 7
-        # seconds in each process (a sweep has many). It would pay from 6,000 queries on; on 10,000
+        # bm25s is not used: its index takes up to twice the time of `_index`, and its search with
+        # numba, with which a query on 100,000 chunks takes 0.25 ms instead of 1.1, compiles for 5 to
+        # 7 seconds in each process (a sweep has many). It would pay from 6,000 queries on; on 10,000
         # chunks, from 40,000 on.
-        # by vocabulary, then chunk: the columns of the one are the rows of the other
+        # A row per word and a column per chunk: the columns of the index are the rows of this matrix.
         index = csr_matrix(self._scores, shape=(len(self._column), len(self._chunk_ids)))
 
         def candidates(start: int, end: int) -> Candidates:
@@ -116,23 +114,36 @@ class BM25:
         return ranked(queries, self._chunk_ids, candidates, k)
 
     def _index(self, texts: list[str], k1: float, b: float) -> store.Arrays:
-        vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
-        numbers = [[vocabulary[word] for word in row] for row in self._words.of(texts)]
-        if not vocabulary:  # no chunk, or not one word in them
-            data, indices, indptr = (
-                np.empty(0, np.float32),
-                np.empty(0, np.int32),
-                np.zeros(1, np.int64),
-            )
-        else:
-            bm25s = _import_bm25s()
-            bm25 = bm25s.BM25(
-                k1=k1, b=b, method="lucene", csc_backend="scipy"
-            )  # sorts faster; the same index
-            bm25.index((numbers, dict(vocabulary)), create_empty_token=False, show_progress=False)
-            data, indices, indptr = (bm25.scores[part] for part in ("data", "indices", "indptr"))
-        joined = np.frombuffer("\n".join(vocabulary).encode(), dtype=np.uint8)
-        return {"data": data, "indices": indices, "indptr": indptr, "vocabulary": joined}
+        """Return the index of the texts: the score of each word in each chunk as a sparse matrix (data,
+        indices, indptr; a column per word), and the words, joined by line feeds.
+        """
+        from scipy.sparse import csc_matrix
+
+        column_of: defaultdict[str, int] = defaultdict(count().__next__)
+        stems = self._words.of(texts)
+        columns = [column_of[stem] for row in stems for stem in row]
+        n_words = np.array([len(row) for row in stems], dtype=np.int64)
+        rows = np.repeat(np.arange(len(texts), dtype=np.int32), n_words)
+        shape = (len(texts), len(column_of))
+        # an entry per word and chunk: entries of the same place are added up
+        matrix = csc_matrix((np.ones(len(columns), np.float32), (rows, columns)), shape=shape)
+        frequency = matrix.data
+        n_chunks_with = np.diff(matrix.indptr)  # for each word
+        mean_length = n_words.mean() if len(texts) else 1.0
+        # The types are those of bm25s, so that the scores are equal to its scores to the bit.
+        idf = np.array(
+            [math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for n in n_chunks_with.tolist()],
+            dtype=np.float32,
+        )
+        length_of_entry = n_words[matrix.indices]
+        saturation = k1 * ((1 - b) + b * length_of_entry / mean_length)
+        scores = np.repeat(idf, n_chunks_with) * (frequency / (saturation + frequency))
+        return {
+            "data": scores.astype(np.float32),
+            "indices": matrix.indices,
+            "indptr": matrix.indptr,
+            "vocabulary": np.frombuffer("\n".join(column_of).encode(), dtype=np.uint8),
+        }
 
 
 class Words:
@@ -169,15 +180,3 @@ class _Stems(dict[str, str | None]):
             stem = word if self._stemmer is None else self._stemmer.stemWord(word)
         self[word] = stem
         return stem
-
-
-def _import_bm25s() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # in a kernel without ipywidgets its progress bars, unused here, warn
-        import bm25s
-    logging.getLogger("bm25s").setLevel(
-        logging.NOTSET
-    )  # importing it switches its debug messages on
-    return bm25s

@@ -27,7 +27,7 @@ from ragbench.errors import one_line_warnings
 _MODULES = (
     "ipykernel.debugger ipykernel.inprocess.blocking ipykernel.inprocess.ipkernel "
     "IPython.core.application IPython.core.completerlib IPython.core.debugger IPython.core.magics "
-    "IPython.core.oinspect IPython.extensions.storemagic tornado.platform.asyncio bm25s "
+    "IPython.core.oinspect IPython.extensions.storemagic tornado.platform.asyncio "
     "matplotlib.pyplot matplotlib.backends.backend_agg pandas.io.formats.html "
     "pandas.io.formats.string phonenumbers PIL.JpegImagePlugin psutil pyarrow.pandas_compat "
     "scipy.special sentencex stdnum.us.ssn Stemmer tokenizers ragbench.datasets.pydoc "
@@ -35,7 +35,6 @@ _MODULES = (
 ).split()
 
 _VARIABLES = {
-    "DISABLE_TQDM": "1",  # of bm25s, whose bars start a thread
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a fork has one thread
     "OPENBLAS_NUM_THREADS": "1",  # a fork would start the threads again, which wait in loops
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",

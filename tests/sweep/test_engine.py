@@ -271,9 +271,8 @@ warm_up()
 loaded.append(_network.cache_info().currsize)
 print(loaded, threading.active_count(), before == dict(os.environ))
 """
-    environment = {**os.environ, "DISABLE_TQDM": "1"}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[0, 2] 1 True\n", "")
 
 
