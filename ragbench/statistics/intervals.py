@@ -216,17 +216,20 @@ def _inflation(residuals: Floats) -> float:
     """
     n = len(residuals)
     variance = _autocovariance(residuals, 0)
+
+    def autocorrelation(lag: int) -> float:
+        """Compute it without the bias of residuals about their own mean."""
+        bias = (n - lag) / n**2 if lag else 0.0
+        return _autocovariance(residuals, lag) / variance + bias
+
     total = 0.0
-    smallest = math.inf
+    smallest_pair = math.inf
     for lag in range(0, n // 2, 2):
-        pair = 0.0
-        for next_lag in (lag, lag + 1):
-            bias = (n - next_lag) / n**2 if next_lag else 0.0  # of residuals about their own mean
-            pair += _autocovariance(residuals, next_lag) / variance + bias
+        pair = autocorrelation(lag) + autocorrelation(lag + 1)
         if pair <= 0:
             break
-        smallest = min(smallest, pair)
-        total += smallest
+        smallest_pair = min(smallest_pair, pair)
+        total += smallest_pair
     return max(2 * total - 1, 1.0)
 
 
@@ -280,13 +283,13 @@ def _safe_p_values(
     - Equal values with an infinite width, which have no interval: 1, so that they show nothing.
     - Fewer than two values: NaN.
     """
-    gains = []  # a p takes a search, so only the side on which the mean lies is searched
-    for column, own_mean in zip(columns, means, strict=True):
-        gains.append(-column if own_mean < 0 else column)
+    gains = []  # columns with their sign changed where the mean is negative
+    for column, mean_of_column in zip(columns, means, strict=True):
+        gains.append(-column if mean_of_column < 0 else column)
     with_losses = _p_with_losses(gains, np.abs(means), widths, by_student)
     p = np.where(np.isfinite(widths) & (means != 0), with_losses, by_student)
-    is_tested = ~np.isnan(p)
-    p = np.where(is_tested & ~has_interval, 1.0, p)
+    has_values = ~np.isnan(p)
+    p = np.where(has_values & ~has_interval, 1.0, p)
     return np.minimum(p, 1.0)
 
 
@@ -298,11 +301,13 @@ def _safe_lower_limits(
     """
     limits = np.fmin(by_student, _rule_of_three(columns, means, widths, alpha))
     levels = np.full(len(columns), alpha)
+    # a column whose limit for losses is surely not the smallest needs no search for it
     searched = np.flatnonzero(~_surely_above(columns, widths, limits, levels))
-    some = [columns[int(i)] for i in searched]
-    whole = lower_limits(some, -widths[searched], alpha)
-    half = lower_limits(some, -widths[searched], alpha / 2, weight=0.5)
-    limits[searched] = np.minimum(limits[searched], np.maximum(whole, half))
+    searched_columns = [columns[int(i)] for i in searched]
+    unseen = -widths[searched]
+    by_whole = lower_limits(searched_columns, unseen, alpha)
+    by_half = lower_limits(searched_columns, unseen, alpha / 2, weight=0.5)
+    limits[searched] = np.minimum(limits[searched], np.maximum(by_whole, by_half))
     return np.where(np.isfinite(widths), limits, by_student)
 
 
@@ -323,14 +328,16 @@ def _p_with_losses(
     """Compute the alpha at which the safe lower limit reaches 0, for columns whose mean is not negative
     and whose p by Student's t is `by_student`.
     """
-    numbers = np.array([len(column) for column in columns])
-    rule_of_three = (1 + means / widths) ** -numbers
+    lengths = np.array([len(column) for column in columns])
+    rule_of_three = (1 + means / widths) ** -lengths
     p: Floats = np.maximum(by_student, rule_of_three)
+    # a column whose p of losses is surely not the largest needs no search for it
     searched = np.flatnonzero(~_surely_above(columns, widths, np.zeros(len(columns)), p))
-    some = [columns[int(i)] for i in searched]
-    whole = p_above(some, -widths[searched], 0.0)
-    half = 2 * p_above(some, -widths[searched], 0.0, weight=0.5)
-    p[searched] = np.maximum(p[searched], np.minimum(whole, half))
+    searched_columns = [columns[int(i)] for i in searched]
+    unseen = -widths[searched]
+    by_whole = p_above(searched_columns, unseen, 0.0)
+    by_half = 2 * p_above(searched_columns, unseen, 0.0, weight=0.5)
+    p[searched] = np.maximum(p[searched], np.minimum(by_whole, by_half))
     return p
 
 
@@ -347,22 +354,24 @@ def _surely_above(
     is_above = np.zeros(len(columns), dtype=bool)
     for block, points in _blocks(columns, -widths):
         middle = points.mean(axis=0)
-        variance = points.var(axis=0)
         with np.errstate(all="ignore"):  # a column without variance, or a limit above its mean
-            distance = (middle - limits[block]) * 0.999
-            depth = variance / distance  # of the pole below the middle, for a small distance
+            # approach the pole (see `_lower_tails`) whose mean is barely above the limit
+            wanted_distance = (middle - limits[block]) * 0.999
+            depth = points.var(axis=0) / wanted_distance  # of the pole below the middle, at first
             for _ in range(3):  # each step makes the error 5 to 20 times smaller
-                mean_there, more = _at_pole(points, middle - depth)
-                depth = depth * (middle - mean_there) / distance
-            mean_there, more = _at_pole(points, middle - depth)
-            p = _tail(more)
-            is_below_all = middle - depth < points.min(axis=0)
-            is_above[block] = is_below_all & (mean_there >= limits[block]) & (p <= levels[block])
+                mean_there, _excess = _mean_at_pole(points, middle - depth)
+                depth = depth * (middle - mean_there) / wanted_distance
+            mean_there, excess_weights = _mean_at_pole(points, middle - depth)
+            p = _tail_probability(excess_weights)
+            is_pole = middle - depth < points.min(axis=0)
+            is_above[block] = is_pole & (mean_there >= limits[block]) & (p <= levels[block])
     return is_above
 
 
-def _at_pole(points: Floats, pole: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of each column at a pole, and the relative excess of the weights of its points."""
+def _mean_at_pole(points: Floats, pole: Floats) -> tuple[Floats, Floats]:
+    """Return the weighted mean of each column if its N points have weights w in proportion to
+    1 / (point - pole), and N w - 1 of each point (points, columns).
+    """
     weights = 1 / (points - pole)
     scale = len(points) / weights.sum(axis=0)
     return pole + scale, weights * scale - 1
@@ -473,15 +482,15 @@ def lower_limits(
     """
     from scipy.special import stdtrit
 
-    def bounded(points: Floats) -> Floats:
-        quantiles, _ = _by_pole(points, _times(points, weight), level=level)
+    def by_gaffke(points: Floats) -> Floats:
+        quantiles, _ = _lower_tails(points, _times(points, weight), level=level)
         limits: Floats = np.minimum(quantiles, points[1:].mean(axis=0))
         return limits
 
-    def by_t(mean: float, error: float, df: int) -> float:
+    def by_student(mean: float, error: float, df: int) -> float:
         return float(mean + stdtrit(df, level) * error) if error > TIE else math.nan
 
-    return _each(columns, unseen, bounded, by_t)
+    return _by_gaffke_or_student(columns, unseen, by_gaffke, by_student)
 
 
 def p_above(
@@ -499,15 +508,13 @@ def p_above(
     """
     from scipy.special import stdtr
 
-    def by_t(mean: float, error: float, df: int) -> float:
+    def by_gaffke(points: Floats) -> Floats:
+        return probability_below(points, bound, _times(points, weight))
+
+    def by_student(mean: float, error: float, df: int) -> float:
         return float(stdtr(df, (bound - mean) / error)) if error > TIE else 1.0
 
-    return _each(
-        columns,
-        unseen,
-        lambda points: probability_below(points, bound, _times(points, weight)),
-        by_t,
-    )
+    return _by_gaffke_or_student(columns, unseen, by_gaffke, by_student)
 
 
 def probability_below(points: Floats, bound: float, times: Floats | float = 1.0) -> Floats:
@@ -519,16 +526,17 @@ def probability_below(points: Floats, bound: float, times: Floats | float = 1.0)
     """
     times = times * np.ones_like(points[:, :1])
     means = (times * points).sum(axis=0) / times.sum()
+    # only lower tails can be computed: a bound above the mean is in the lower tail of -points
     is_lower_tail = bound < means
-    mirrored = np.where(is_lower_tail, points, -points)  # so that the lower tail is searched
-    least = mirrored.min(axis=0)
-    most = mirrored.max(axis=0)
-    aim = np.where(is_lower_tail, bound, -bound)
-    is_possible = (least < aim) & (aim < most)
+    mirrored = np.where(is_lower_tail, points, -points)
+    mirrored_bound = np.where(is_lower_tail, bound, -bound)
     mirrored_means = np.where(is_lower_tail, means, -means)
-    aim = np.where(is_possible, aim, (least + mirrored_means) / 2)  # a dummy: p is then set to 0
-    _, p = _by_pole(mirrored, times, aim=aim)
-    p = np.where(is_possible, p, 0.0)
+    smallest = mirrored.min(axis=0)
+    is_between_points = (smallest < mirrored_bound) & (mirrored_bound < mirrored.max(axis=0))
+    dummy = (smallest + mirrored_means) / 2  # any mean between the points; its p is not used
+    aim = np.where(is_between_points, mirrored_bound, dummy)
+    _, p_of_aim = _lower_tails(mirrored, times, aim=aim)
+    p = np.where(is_between_points, p_of_aim, 0.0)
     return np.where(is_lower_tail, p, 1 - p)
 
 
@@ -558,35 +566,38 @@ def critical_means_of(unseen: Floats, n: int, level: float, weight: float = 1.0)
     """
     from scipy.special import ndtri
 
-    scores = ndtri((np.arange(min(n, _SCORES)) + 0.5) / min(n, _SCORES))
+    n_scores = min(n, _SCORES)
+    scores = ndtri((np.arange(n_scores) + 0.5) / n_scores)
     scores = (scores - scores.mean()) / math.sqrt((scores**2).mean() * n / (n - 1))
     points = np.vstack([-unseen, np.repeat(scores[:, None], len(unseen), axis=1)])
-    weights = np.full(len(points), n / len(scores))
+    weights = np.full(len(points), n / n_scores)  # of the `n` values that each score represents
     weights[0] = weight
-    limits, _ = _by_pole(points, weights[:, None], level=level)
+    limits, _ = _lower_tails(points, weights[:, None], level=level)
     return -limits
 
 
-def _by_pole(
+def _lower_tails(
     points: Floats,
     times: Floats | float = 1.0,
     *,
     level: float | None = None,
     aim: Floats | float = 0.0,
 ) -> tuple[Floats, Floats]:
-    """Return the weighted mean whose lower tail has the probability `level` (else the mean `aim`), and
-    the probability of that tail, for each column of `points`.
-
-    Poles are searched by Chandrupatla's method (1997, "A new hybrid quadratic/bisection algorithm for
-    finding the zero of a nonlinear function without using derivatives").
+    """Find a lower tail of the distribution of each column's weighted mean, for weights uniform over
+    all that add up to 1: the tail whose probability is `level`; without `level` the tail below the
+    mean `aim`.
 
     At a saddlepoint each point x has a weight in proportion to 1 / (x - pole), with the pole below
-    all points. With N points and w the weights, the mean is m = pole + N / sum(1 / (x - pole)), and the
-    probability of at most m is Phi(r) + phi(r) (1 / r - 1 / u) with r = -sqrt(-2 sum(log(N w))) and
-    u = -sqrt(sum((N w - 1)^2)). `times` is the number of occurrences of each point (a number, or an
-    array (points, 1)).
-
+    all points. With N points and w the weights, the tail ends at the mean m = pole + N / sum(1 / (x -
+    pole)), and its probability follows from N w - 1 (`_tail_probability`). So the pole is searched.
     A column drops out as soon as its pole is found: most take 9 steps, the slowest of 50 takes 36.
+
+    Args:
+        points: (points, columns).
+        times: the number of occurrences of each point (a number, or an array (points, 1)).
+
+    Returns:
+        The mean at which each column's tail ends, and the probability of the tail.
     """
     from scipy.special import ndtri
 
@@ -596,33 +607,25 @@ def _by_pole(
     number = (times * np.ones_like(points[:, :1])).sum()
 
     def probability(weights: Floats, total: Floats) -> Floats:
-        return _tail(weights * (number / total) - 1, times)
+        return _tail_probability(weights * (number / total) - 1, times)
 
     means = np.empty(len(span))
     p_values = np.empty(len(span))
     searched = np.arange(len(span))  # the columns that are not yet found
     aims: Floats = np.broadcast_to(np.asarray(aim, dtype=float), len(span))
-    # f increases with the pole; the solution is between the poles `newest` and `other`
-    newest = np.full(len(span), _NEAREST)
-    other = np.full(len(span), _FARTHEST)
-    f_newest = np.full(len(span), -math.inf)
-    f_other = np.full(len(span), math.inf)
     near = 1e-14 if level is None else 1e-12  # a mean, a normal score
-    share: Floats = np.full(len(span), 0.5)  # of the way from the newest pole to the other
+    bracket = _Bracket.widest(len(span))
     for step in range(1, _HALVINGS + 1):
-        pole = newest + share * (other - newest)
+        pole = bracket.next_pole()
         weights = 1 / (above + span * np.exp(pole))
         total = (times * weights).sum(axis=0)
         mean = least - span * np.exp(pole) + number / total
-        f = mean - aims if level is None else ndtri(probability(weights, total)) - ndtri(level)
-        is_same_side = (f < 0) == (f_newest < 0)
-        replaced = np.where(is_same_side, newest, other)
-        f_replaced = np.where(is_same_side, f_newest, f_other)
-        other = np.where(is_same_side, other, newest)
-        f_other = np.where(is_same_side, f_other, f_newest)
-        newest = pole
-        f_newest = f
-        is_found = (np.abs(other - newest) <= _NEAR) | (np.abs(f) <= near) | (step == _HALVINGS)
+        if level is None:
+            excess = mean - aims
+        else:
+            excess = ndtri(probability(weights, total)) - ndtri(level)
+        bracket = bracket.narrowed(pole, excess)
+        is_found = bracket.is_closed | (np.abs(excess) <= near) | (step == _HALVINGS)
         if is_found.any():
             means[searched[is_found]] = mean[is_found]
             p_values[searched[is_found]] = probability(weights[:, is_found], total[is_found])
@@ -631,72 +634,136 @@ def _by_pole(
             kept = ~is_found
             above, least, span = above[:, kept], least[kept], span[kept]
             searched, aims = searched[kept], aims[kept]
-            newest, other, replaced = newest[kept], other[kept], replaced[kept]
-            f_newest, f_other, f_replaced = f_newest[kept], f_other[kept], f_replaced[kept]
-        f = f_newest
-        with np.errstate(invalid="ignore", divide="ignore"):
-            xi = (newest - other) / (replaced - other)
-            phi = (f - f_other) / (f_replaced - f_other)
-            distance = (replaced - newest) / (other - newest)
-            # inverse quadratic interpolation through the last three poles
-            by_other = f / (f_other - f) * f_replaced / (f_other - f_replaced)
-            by_replaced = distance * f / (f_replaced - f) * f_other / (f_replaced - f_other)
-            share = by_other + by_replaced
-            is_quadratic = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(share)
-            least_share = np.minimum(_NEAR / 2 / np.abs(other - newest), 0.5)
-        share = np.clip(np.where(is_quadratic, share, 0.5), least_share, 1 - least_share)
+            bracket = _Bracket(*(values[kept] for values in bracket))
     return means, p_values
 
 
-def _tail(more: Floats, times: Floats | float = 1.0) -> Floats:
-    """Return the probability of the lower tail of each column from the relative excess of the weights
-    of its points, N w - 1; each point occurs `times`.
+class _Bracket(NamedTuple):
+    """The state of Chandrupatla's search (1997, "A new hybrid quadratic/bisection algorithm for finding
+    the zero of a nonlinear function without using derivatives") for the zero of a function f that
+    increases with the pole; all fields have one value per column.
+
+    The zero is between the poles `newest` and `other`; `replaced` is the pole that the newest one
+    took the place of.
+    """
+
+    newest: Floats
+    other: Floats
+    replaced: Floats
+    f_newest: Floats
+    f_other: Floats
+    f_replaced: Floats
+
+    @classmethod
+    def widest(cls, n_columns: int) -> "_Bracket":
+        """Return the bracket before the first step, from the nearest to the farthest pole."""
+        nearest = np.full(n_columns, _NEAREST)
+        farthest = np.full(n_columns, _FARTHEST)
+        below = np.full(n_columns, -math.inf)
+        return cls(nearest, farthest, nearest, below, -below, below)
+
+    def narrowed(self, pole: Floats, f: Floats) -> "_Bracket":
+        """Return the bracket with a pole between the two as its newest end; f is the function there."""
+        is_same_side = (f < 0) == (self.f_newest < 0)
+        return _Bracket(
+            newest=pole,
+            other=np.where(is_same_side, self.other, self.newest),
+            replaced=np.where(is_same_side, self.newest, self.other),
+            f_newest=f,
+            f_other=np.where(is_same_side, self.f_other, self.f_newest),
+            f_replaced=np.where(is_same_side, self.f_newest, self.f_other),
+        )
+
+    @property
+    def is_closed(self) -> Bools:
+        """Return True for each column whose two poles are equal."""
+        closed: Bools = np.abs(self.other - self.newest) <= _NEAR
+        return closed
+
+    def next_pole(self) -> Floats:
+        """Return the pole to try next: by inverse quadratic interpolation through the three poles where
+        f is smooth enough for it (Chandrupatla's criterion), else the middle.
+        """
+        newest, other, replaced, f_newest, f_other, f_replaced = self
+        width = other - newest
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # the way from the newest pole to the other, as a fraction of `width`
+            by_other = f_newest / (f_other - f_newest) * f_replaced / (f_other - f_replaced)
+            distance = (replaced - newest) / width
+            by_replaced = (
+                distance * f_newest / (f_replaced - f_newest) * f_other / (f_replaced - f_other)
+            )
+            way = by_other + by_replaced
+            xi = (newest - other) / (replaced - other)
+            phi = (f_newest - f_other) / (f_replaced - f_other)
+            is_smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(way)
+            smallest_way = np.minimum(_NEAR / 2 / np.abs(width), 0.5)
+        way = np.clip(np.where(is_smooth, way, 0.5), smallest_way, 1 - smallest_way)
+        pole: Floats = newest + way * width
+        return pole
+
+
+def _tail_probability(excess_weights: Floats, times: Floats | float = 1.0) -> Floats:
+    """Return the probability of the lower tail of each column by the formula of Lugannani & Rice:
+    Phi(r) + phi(r) (1 / r - 1 / u) with r = -sqrt(-2 sum(log(N w))) and u = -sqrt(sum((N w - 1)^2)).
+
+    Args:
+        excess_weights: N w - 1 of N points with the weights w (points, columns).
+        times: the number of occurrences of each point (a number, or an array (points, 1)).
     """
     from scipy.special import ndtr
 
-    r = -np.sqrt(np.maximum(-2 * (times * np.log1p(more)).sum(axis=0), 1e-18))
-    u = -np.sqrt(np.maximum((times * more**2).sum(axis=0), 1e-18))
-    p: Floats = ndtr(r) + np.exp(-(r**2) / 2) / math.sqrt(2 * math.pi) * (1 / r - 1 / u)
+    r = -np.sqrt(np.maximum(-2 * (times * np.log1p(excess_weights)).sum(axis=0), 1e-18))
+    u = -np.sqrt(np.maximum((times * excess_weights**2).sum(axis=0), 1e-18))
+    normal_density = np.exp(-(r**2) / 2) / math.sqrt(2 * math.pi)
+    p: Floats = ndtr(r) + normal_density * (1 / r - 1 / u)
     return p.clip(0, 1)
 
 
-def _each(
+def _by_gaffke_or_student(
     columns: Sequence[Floats],
     unseen: Sequence[float] | Floats,
-    bounded: Callable[[Floats], Floats],
-    by_t: Callable[[float, float, int], float],
+    by_gaffke: Callable[[Floats], Floats],
+    by_student: Callable[[float, float, int], float],
 ) -> Floats:
-    """Return a result per column: `bounded(points)` for columns with a finite unseen value, else
-    `by_t(mean, standard error, degrees of freedom)`; NaN below two values.
+    """Return a limit, or a p, of each column's mean; NaN for a column of fewer than two values.
 
-    `bounded` is called with the points of each of `_blocks`, and returns a result per column of them.
+    Args:
+        columns: the values of each column.
+        unseen: the smallest possible value of each column; infinite for an unbounded one.
+        by_gaffke: computes the results of several bounded columns of one length from their points, see
+            `_blocks`.
+        by_student: computes the result of an unbounded column from its mean, standard error and degrees
+            of freedom.
     """
     results = np.full(len(columns), math.nan)
     for i, column in enumerate(columns):
         if len(column) > 1 and not math.isfinite(unseen[i]):
             error = deviation(column) / math.sqrt(len(column))
-            results[i] = by_t(float(column.mean()), error, len(column) - 1)
+            results[i] = by_student(float(column.mean()), error, len(column) - 1)
     for block, points in _blocks(columns, unseen):
-        results[block] = bounded(points)
+        results[block] = by_gaffke(points)
     return results
 
 
 def _blocks(
     columns: Sequence[Floats], unseen: Sequence[float] | Floats
 ) -> Iterator[tuple[list[int], Floats]]:
-    """Yield blocks of columns of one length that have a finite unseen value and two or more values:
-    their positions, and their points with the unseen values as the first row.
+    """Yield the bounded columns (with a finite unseen value) of two or more values in blocks of one
+    length that fit into the cache of a processor: the positions of a block's columns, and their
+    points (1 + values, columns), of which the first row is the unseen values.
     """
     by_length: dict[int, list[int]] = {}  # length -> positions of columns
     for i, column in enumerate(columns):
         if len(column) > 1 and math.isfinite(unseen[i]):
             by_length.setdefault(len(column), []).append(i)
-    for n, positions in by_length.items():
-        n_columns = max(1, _BLOCK // (n + 1))
+    for length, positions in by_length.items():
+        n_columns = max(1, _BLOCK // (length + 1))
         for start in range(0, len(positions), n_columns):
             block = positions[start : start + n_columns]
             values = np.column_stack([columns[i] for i in block])
-            yield block, np.vstack([[unseen[i] for i in block], values])
+            unseen_of_block = [unseen[i] for i in block]
+            yield block, np.vstack([unseen_of_block, values])
 
 
 def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float, float, float]:
