@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ragbench.array_types import Ints
 from ragbench.statistics.columns import (
     Floats,
     Pairs,
@@ -64,19 +65,18 @@ class Pilot(NamedTuple):
         >>> round(Pilot(10_000, 1.0, math.inf).power(0.5, 34, 0.05), 3), round(Pilot(10_000, 1.0, 3.0).power(0.5, 34, 0.05), 3)
         (0.808, 0.714)
         """  # noqa: E501
-        from scipy.special import betaincinv
-
-        levels, weights = _nodes()
         if self.differing is None:
-            deviations, critical = _critical(self.deviation, self.n, n, alpha, self.width)
-        else:
-            n_same = self.n - self.differing
-            rates = betaincinv(self.differing + 0.5, n_same + 0.5, levels)  # that differ
-            rates = np.maximum(rates, effect)
-            if n <= _MAX_EXACT:
-                return float(weights @ _power_of_rates(rates, effect, n, alpha))
-            deviations = np.sqrt(np.maximum(rates - effect**2, 1e-12))
-            critical = _critical_of(deviations, n, alpha, self.width)
+            deviations, critical = _likely_critical_means(
+                self.deviation, self.n, n, alpha, self.width
+            )
+            return _mean_power(effect, n, deviations, critical)
+        # as many questions differ as the pilot lets expect, and at least as many as the effect takes
+        rates = np.maximum(_likely_rates(self.differing, self.n), effect)
+        if n <= _MAX_EXACT:
+            _, weights = _nodes()
+            return float(weights @ _power_of_rates(rates, effect, n, alpha))
+        deviations = np.sqrt(np.maximum(rates - effect**2, 1e-12))
+        critical = _critical_means(deviations, n, alpha, self.width)
         return _mean_power(effect, n, deviations, critical)
 
     def detectable(self, alpha: float = ALPHA) -> float:
@@ -98,7 +98,9 @@ class Pilot(NamedTuple):
         else:
             largest = min(self.width, 100 * self.deviation)
             # the critical means are the same for all effects
-            deviations, critical = _critical(self.deviation, self.n, self.n, alpha, self.width)
+            deviations, critical = _likely_critical_means(
+                self.deviation, self.n, self.n, alpha, self.width
+            )
 
         def excess(effect: float) -> float:
             """Compute how far the power of an effect exceeds the wanted power."""
@@ -126,43 +128,54 @@ class Pilot(NamedTuple):
             errors = stdtrit(n - 1, 1 - alpha / 2) + ndtri(POWER)
             return bool(errors * self.deviation / math.sqrt(n) < abs(difference))
 
-        def smallest_half_width(n: int) -> float:
-            """Compute how far the safe interval of `n` pairs reaches at least from the difference."""
-            rule_of_three = float(self.width * (1 - alpha ** (1 / n)))
-            if self.deviation <= TIE:
-                return rule_of_three
-            by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
-            return max(rule_of_three, by_student)
-
-        def half_width(n: int) -> float:
-            """Compute how far the safe interval of `n` pairs reaches from the difference."""
-            smallest = smallest_half_width(n)
-            if self.deviation <= TIE:
-                return smallest
-            ranges = np.array([self.width / self.deviation])
-            whole = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
-            if whole <= smallest:
-                return smallest
-            half = float(critical_means_of(ranges, n, alpha / 2, 0.5)[0]) * self.deviation
-            return max(min(whole, half), smallest)
-
-        def may_be_within_reach(n: int) -> bool:
-            return abs(difference) + smallest_half_width(n) < reach
-
-        def is_within_reach(n: int) -> bool:
-            return abs(difference) + half_width(n) < reach
-
         n = _smallest(shows_difference, MAX_PAIRS)
         if abs(difference) < reach < math.inf and math.isfinite(self.width):
-            first = _smallest(may_be_within_reach, n)
-            if first == n or is_within_reach(first):
-                return first
-            room = reach - abs(difference)  # for the half width
-            guess = float(first)
-            for _ in range(4):  # a half width falls about as 1 / sqrt(n)
-                guess = min(max(guess * (half_width(int(guess)) / room) ** 2, 2.0), n)
-            n = _smallest(is_within_reach, n, int(guess))
+            return self._n_with_half_width(reach - abs(difference), alpha, n)
         return n
+
+    def _n_with_half_width(self, room: float, alpha: float, limit: int) -> int:
+        """Return the smallest number of pairs whose safe interval has a half width below `room`;
+        `limit` if that is larger.
+        """
+
+        def may_fit(n: int) -> bool:
+            return self._smallest_half_width(n, alpha) < room
+
+        def fits(n: int) -> bool:
+            return self._half_width(n, alpha) < room
+
+        first = _smallest(may_fit, limit)
+        if first == limit or fits(first):
+            return first
+        guess = float(first)
+        for _ in range(4):  # a half width falls about as 1 / sqrt(n)
+            guess *= (self._half_width(int(guess), alpha) / room) ** 2
+            guess = min(max(guess, 2.0), limit)
+        return _smallest(fits, limit, int(guess))
+
+    def _half_width(self, n: int, alpha: float) -> float:
+        """Compute the half width of the safe interval of `n` pairs."""
+        smallest = self._smallest_half_width(n, alpha)
+        if self.deviation <= TIE:
+            return smallest
+        ranges = np.array([self.width / self.deviation])
+        by_whole = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
+        if by_whole <= smallest:
+            return smallest
+        by_half = float(critical_means_of(ranges, n, alpha / 2, 0.5)[0]) * self.deviation
+        return max(min(by_whole, by_half), smallest)
+
+    def _smallest_half_width(self, n: int, alpha: float) -> float:
+        """Compute a lower bound of `_half_width`, which takes no search: Student's half width, or that
+        of the rule of three, whichever is larger.
+        """
+        from scipy.special import stdtrit
+
+        rule_of_three = float(self.width * (1 - alpha ** (1 / n)))
+        if self.deviation <= TIE:
+            return rule_of_three
+        by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
+        return max(rule_of_three, by_student)
 
 
 def _smallest(holds: Callable[[int], bool], limit: int, guess: int = 0) -> int:
@@ -174,7 +187,7 @@ def _smallest(holds: Callable[[int], bool], limit: int, guess: int = 0) -> int:
     low = 1
     high = limit
     step = 1
-    while low < guess < high:
+    while low < guess < high:  # walk away from the guess in growing steps, until it is bracketed
         if holds(guess):
             high = guess
             guess -= step
@@ -193,25 +206,45 @@ def _smallest(holds: Callable[[int], bool], limit: int, guess: int = 0) -> int:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[Floats, Floats]:
-    """Compute the nodes and weights of a Gauss-Legendre quadrature over [0, 1]."""
+    """Compute the nodes and weights of a Gauss-Legendre quadrature over [0, 1].
+
+    The nodes are levels of quantiles: the mean of a function of an unknown number is the sum of its
+    values at these quantiles of the number, times the weights.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     return (nodes + 1) / 2, weights / 2
 
 
+def _likely_rates(differing: int, n: int) -> Floats:
+    """Compute quantiles (nodes,) of the true rate of questions that differ, of which `differing` of `n`
+    did.
+    """
+    from scipy.special import betaincinv
+
+    levels, _ = _nodes()
+    rates: Floats = betaincinv(differing + 0.5, n - differing + 0.5, levels)
+    return rates
+
+
 @lru_cache(maxsize=1024)
-def _deviations(n: int) -> Floats:
-    """Compute the deviation of a sample of `n` normal values over the true deviation, at the nodes of
-    its distribution (nodes,).
+def _deviation_ratios(n: int) -> Floats:
+    """Compute quantiles (nodes,) of the ratio of two standard deviations: that of a sample of `n` normal
+    values, and the true one.
     """
     from scipy.special import chdtri
 
-    ratios: Floats = np.sqrt(chdtri(n - 1, 1 - _nodes()[0]) / (n - 1))
+    levels, _ = _nodes()
+    ratios: Floats = np.sqrt(chdtri(n - 1, 1 - levels) / (n - 1))
     return ratios
 
 
 def _mean_power(effect: float, n: int, deviations: Floats, critical: Floats) -> float:
-    """Return the mean power of `n` pairs over true deviations (nodes,) and over deviations of samples,
-    which the mean from which the interval excludes 0 depends on (nodes, nodes).
+    """Return the mean power of `n` pairs for a true mean difference `effect`.
+
+    Args:
+        deviations: quantiles of the true standard deviation (nodes,).
+        critical: the sample mean from which the interval excludes 0: a row per true deviation, a column
+            per deviation of the sample (nodes, nodes).
     """
     from scipy.special import ndtr
 
@@ -221,66 +254,76 @@ def _mean_power(effect: float, n: int, deviations: Floats, critical: Floats) -> 
 
 
 @lru_cache(maxsize=64)
-def _critical(
-    deviation: float, pilot: int, n: int, alpha: float, width: float
+def _likely_critical_means(
+    pilot_deviation: float, n_pilot: int, n: int, alpha: float, width: float
 ) -> tuple[Floats, Floats]:
-    """Compute the true deviations that a pilot leaves possible (nodes,), and for each of them the mean
-    from which the interval of `n` pairs excludes 0, by the deviation of the sample (nodes, nodes).
-
-    `deviation` is the deviation of the pilot, `pilot` its number of pairs.
+    """Compute quantiles of the true deviation (nodes,), given the deviation of a pilot of `n_pilot` pairs,
+    and the `_critical_means` of `n` other pairs for each of them (nodes, nodes).
     """
-    true_deviations = deviation / _deviations(pilot)
-    return true_deviations, _critical_of(true_deviations, n, alpha, width)
+    true_deviations = pilot_deviation / _deviation_ratios(n_pilot)
+    return true_deviations, _critical_means(true_deviations, n, alpha, width)
 
 
-def _critical_of(true_deviations: Floats, n: int, alpha: float, width: float) -> Floats:
-    """Compute the means of `_critical`: a row per true deviation, a column per deviation of a sample."""
+def _critical_means(true_deviations: Floats, n: int, alpha: float, width: float) -> Floats:
+    """Compute the sample mean from which the safe interval of `n` pairs excludes 0: a row per true
+    deviation, a column per deviation that the sample may have.
+
+    `width` is the largest possible difference; if it is infinite the interval is Student's.
+    """
     from scipy.special import stdtrit
 
-    sample = true_deviations[:, None] * _deviations(n)
-    by_student: Floats = sample * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
+    sample_deviations = true_deviations[:, None] * _deviation_ratios(n)
+    by_student: Floats = sample_deviations * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
     if not math.isfinite(width):
         return by_student
-    whole = _interpolated(width / sample, *critical_means(n, alpha))
-    half = _interpolated(width / sample, *critical_means(n, alpha / 2, 0.5))
+    ranges = width / sample_deviations
+    by_whole = _interpolated(ranges, *critical_means(n, alpha))
+    by_half = _interpolated(ranges, *critical_means(n, alpha / 2, 0.5))
     rule_of_three = width * (alpha ** (-1 / n) - 1)
-    by_losses = np.maximum(sample * np.minimum(whole, half), rule_of_three)
+    by_losses = np.maximum(sample_deviations * np.minimum(by_whole, by_half), rule_of_three)
     critical: Floats = np.maximum(by_student, by_losses)
     return critical
 
 
-def _interpolated(ratios: Floats, ranges: Floats, means: Floats) -> Floats:
-    """Return the critical means at `ratios` of width and deviation, from those at `ranges`."""
-    critical: Floats = np.exp(np.interp(np.log(ratios), np.log(ranges), np.log(means)))
+def _interpolated(ranges: Floats, known_ranges: Floats, known_means: Floats) -> Floats:
+    """Return the critical mean at each range, interpolated between known ones on logarithmic scales."""
+    critical: Floats = np.exp(np.interp(np.log(ranges), np.log(known_ranges), np.log(known_means)))
     return critical
 
 
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:
-    """Compute the exact power of 0/1 differences for each rate of questions that differ.
-
-    Of m questions that differ, one side has to win more than (m + z sqrt(m)) / 2 (Tango's test of
-    no difference), or all of them where the p of `safe_intervals` is below alpha: Student's p, the
-    p of the rule of three, and the smaller one of Gaffke's (2^-m, or by a beta distribution where
-    the unseen value has half its weight).
+    """Compute the exact power of `n` 0/1 differences with the mean `effect`, for each rate of questions
+    that differ (rates,).
     """
-    from scipy.special import bdtrc, betainc, gammaln, ndtri, stdtr, xlog1py, xlogy
+    from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
-    m = np.arange(n + 1)
     rates = rates[:, None]
+    m = np.arange(n + 1)  # questions that differ
+    # the probability that m of n differ (rates, m), by the binomial distribution
     log_ways = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
-    chance = np.exp(log_ways + xlogy(m, rates) + xlog1py(n - m, -rates))
-    is_likely = chance.max(axis=0) > _UNLIKELY
+    p_of_m = np.exp(log_ways + xlogy(m, rates) + xlog1py(n - m, -rates))
+    is_likely = p_of_m.max(axis=0) > _UNLIKELY
     m = m[is_likely]
-    chance = chance[:, is_likely]
-    wins = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
-    ratios = np.sqrt(m * (n - 1) / np.maximum(n - m, 1e-12))
+    p_win = np.minimum((1 + effect / rates) / 2, 1)  # of a question that differs
+    p_decision = bdtrc(np.clip(_wins_that_decide(m, n, alpha) - 1, 0, m), m, p_win)
+    powers: Floats = (p_of_m[:, is_likely] * p_decision).sum(axis=1)
+    return powers
+
+
+def _wins_that_decide(m: Ints, n: int, alpha: float) -> Floats:
+    """Return for each number `m` of questions that differ, of `n`, how many of them one side must win
+    for a decision; m + 1 where no number is enough.
+
+    It takes more than (m + z sqrt(m)) / 2 (Tango's test of no difference). If that is all m, the p of
+    `safe_intervals` must be below alpha: Student's p, the p of the rule of three, and the smaller one
+    of Gaffke's (2^-m, or by a beta distribution where the unseen value has half its weight).
+    """
+    from scipy.special import betainc, ndtri, stdtr
+
+    by_tango = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
+    mean_in_errors = np.sqrt(m * (n - 1) / np.maximum(n - m, 1e-12))
+    by_student = 2 * stdtr(n - 1, -mean_in_errors)
     by_gaffke = np.minimum(2.0**-m, 2 * (1 - betainc(0.5, np.maximum(m, 1e-12), 0.5)))
     rule_of_three = (1 + m / n) ** -float(n)
-    by_student = 2 * stdtr(n - 1, -ratios)
     all_won_decides = np.maximum.reduce([by_gaffke, rule_of_three, by_student]) < alpha
-    max_wins = np.where(all_won_decides, m, m + 1)  # m + 1: no number of wins decides
-    wins = np.where(wins < m, wins, max_wins)
-    p_win = np.minimum((1 + effect / rates) / 2, 1)  # of a question that differs
-    p_decision = bdtrc(np.clip(wins - 1, 0, m), m, p_win)
-    powers: Floats = (chance * p_decision).sum(axis=1)
-    return powers
+    return np.where(by_tango < m, by_tango, np.where(all_won_decides, m, m + 1))
