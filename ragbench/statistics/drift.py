@@ -215,37 +215,32 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
             raise ConfigError(f"{name} is {number!r}; expected a number above 0")
     table = np.ascontiguousarray(values.to_numpy(dtype=float))
     scored_runs = np.flatnonzero(~np.isnan(table).all(axis=1))
-    repeated = _repeated(table, scored_runs)
+    is_repeated = _is_repeated(table, scored_runs)
+    repeated = np.flatnonzero(is_repeated)
+    different = scored_runs[~is_repeated[scored_runs]]
     path = pd.DataFrame({"mean": math.nan, "p": math.nan, "state": "nothing shown"}, values.index)
     path.iloc[:1, _STATE] = "first"
-    path.iloc[np.flatnonzero(repeated), _STATE] = "unchanged"
+    path.iloc[repeated, _STATE] = "unchanged"
     path.iloc[scored_runs, _MEAN] = np.nanmean(table[scored_runs], axis=1)
-    different = scored_runs[~repeated[scored_runs]]
     paired_level = 1 / (PAIRED_RUN_LENGTH * streams)
-    level = 1 / (4 * RUN_LENGTH * streams)
+    noise_level = 1 / (4 * RUN_LENGTH * streams)
+    pairs = _pairs_to_compare(different, repeated)
+    changed_pairs, quiet_move = _test_pairs(values, pairs, paired_level, fall / 2, path)
     changes: list[Change] = []
     begin = 0
-    quiet_move: QuietMove | None = None
-    for pair in _pairs_to_compare(different, np.flatnonzero(repeated)):
-        p, size = _p_of_pair(values.iloc[pair.before], values.iloc[pair.run])
-        path.iloc[pair.noticed, _P] = p
-        if p >= paired_level or abs(size) < fall / 2:
-            before, after = values.iloc[pair.before], values.iloc[pair.run]
-            quiet_move = _quiet_move(before, after, paired_level, fall / 2)
-            continue
-        quiet_move = None
+    for pair in changed_pairs:  # the runs between two of them are tested against their noise
         end = int(np.searchsorted(different, pair.run))
-        earlier, _ = _changes_in_noise(values, different[begin:end], level, fall, path)
+        in_noise, _ = _changes_in_noise(values, different[begin:end], noise_level, fall, path)
         change = _paired_change(values, pair)
-        changes += [*earlier, change]
         path.iloc[pair.noticed, _STATE] = change.direction
+        changes += [*in_noise, change]
         begin = end
-    latest, kept = _changes_in_noise(values, different[begin:], level, fall, path)
-    changes += latest
-    repeats = _is_repeated_recently(different, np.flatnonzero(repeated), len(table))
+    in_noise, unchanged = _changes_in_noise(values, different[begin:], noise_level, fall, path)
+    changes += in_noise
     n_alike = _n_alike(paired_level)
     n_questions = int((~np.isnan(table[different[-1]])).sum()) if len(different) else 0
-    notice = _notice(table[kept], level, fall)
+    repeats = _is_repeated_recently(different, repeated, len(table))
+    notice = _notice(table[unchanged], noise_level, fall)
     if repeats:
         notice = 1 if n_questions >= n_alike else None
     return Drift(
@@ -253,7 +248,7 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
         tuple(changes),
         fall,
         notice,
-        len(kept),
+        len(unchanged),
         repeats,
         n_questions,
         n_alike,
@@ -271,13 +266,37 @@ class _Pair(NamedTuple):
     noticed: int
 
 
-def _repeated(table: Floats, scored_runs: Ints) -> Bools:
+def _is_repeated(table: Floats, scored_runs: Ints) -> Bools:
     """Return a mask (runs,): True for a run whose every value equals the scored run before it."""
-    repeated = np.zeros(len(table), dtype=bool)
+    is_repeated = np.zeros(len(table), dtype=bool)
     rows = table[scored_runs]
     is_same = (rows[1:] == rows[:-1]) | (np.isnan(rows[1:]) & np.isnan(rows[:-1]))
-    repeated[scored_runs[1:]] = is_same.all(axis=1)
-    return repeated
+    is_repeated[scored_runs[1:]] = is_same.all(axis=1)
+    return is_repeated
+
+
+def _test_pairs(
+    values: pd.DataFrame, pairs: list[_Pair], level: float, smallest: float, path: pd.DataFrame
+) -> tuple[list[_Pair], QuietMove | None]:
+    """Test the difference between the two runs of each pair, and write its p into `path`.
+
+    An alarm takes a p below `level`, and a mean difference of `smallest` or more.
+
+    Returns:
+        The pairs that raise an alarm, and the move of the last pair if it raised none.
+    """
+    changed = []
+    quiet_move: QuietMove | None = None
+    for pair in pairs:
+        before, after = values.iloc[pair.before], values.iloc[pair.run]
+        p, size = _p_of_pair(before, after)
+        path.iloc[pair.noticed, _P] = p
+        if p < level and abs(size) >= smallest:
+            changed.append(pair)
+            quiet_move = None
+        else:
+            quiet_move = _quiet_move(before, after, level, smallest)
+    return changed, quiet_move
 
 
 def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
@@ -289,16 +308,15 @@ def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
         repeated: ascending positions of the runs that equal the run before them.
     """
     pairs = []
+    next_different = [*different[1:].tolist(), math.inf]
     for position in range(1, len(different)):
         before = int(different[position - 1])
         run = int(different[position])
-        repetitions = repeated[repeated > run]  # of this run: those before the next different one
-        if position + 1 < len(different):
-            repetitions = repetitions[repetitions < different[position + 1]]
+        repetitions = repeated[(repeated > run) & (repeated < next_different[position])]
         if _is_repeated_recently(different[:position], repeated, run):
-            pairs.append(_Pair(before, run, run))
+            pairs.append(_Pair(before, run, noticed=run))
         elif len(repetitions):
-            pairs.append(_Pair(before, run, int(repetitions[0])))
+            pairs.append(_Pair(before, run, noticed=int(repetitions[0])))
     return pairs
 
 
@@ -309,8 +327,8 @@ def _is_repeated_recently(different: Ints, repeated: Ints, end: int) -> bool:
 
 
 def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
-    """Return a bound of the two-sided p of the difference of two runs, and their mean difference, by
-    the questions that both have.
+    """Return an upper bound of the two-sided p of the difference of two runs (values by question), and
+    their mean difference; both from the questions that both runs have.
     """
     from scipy.special import ndtr
 
@@ -318,7 +336,8 @@ def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
     if not differences.any():
         return 1.0, 0.0
     distance = abs(float(differences.sum())) / _length(differences)
-    return min(1.0, 2 * _TIGHT * float(ndtr(-distance))), float(differences.mean())
+    p = min(1.0, 2 * _TIGHT * float(ndtr(-distance)))
+    return p, float(differences.mean())
 
 
 def _length(differences: pd.Series) -> float:
@@ -329,7 +348,9 @@ def _length(differences: pd.Series) -> float:
 
 
 def _distance_needed(level: float) -> float:
-    """Return the sum of differences, in units of `_length`, that raises an alarm."""
+    """Return the sum of the differences of two runs, in units of their `_length`, that raises an alarm:
+    whose p by `_p_of_pair` is `level`.
+    """
     from scipy.special import ndtri
 
     return -float(ndtri(level / (2 * _TIGHT)))
@@ -349,12 +370,12 @@ def _quiet_move(
     differences = (after - before).astype(float).dropna()
     if not differences.any():
         return None
-    shown = _distance_needed(level) * _length(differences) / len(differences)
+    size_with_p = _distance_needed(level) * _length(differences) / len(differences)
     return QuietMove(
-        float(differences.mean()),
-        int((differences < 0).sum()),
-        int((differences > 0).sum()),
-        max(shown, smallest),
+        size=float(differences.mean()),
+        n_fell=int((differences < 0).sum()),
+        n_rose=int((differences > 0).sum()),
+        size_needed=max(size_with_p, smallest),
     )
 
 
@@ -369,25 +390,26 @@ def _changes_in_noise(
     """
     table = np.ascontiguousarray(values.to_numpy(dtype=float))
     changes: list[Change] = []
-    kept = np.arange(0)  # the tested runs since the last change
-    block = _BLOCK
+    unchanged = np.arange(0)  # the tested runs since the last change
+    block_size = _BLOCK
     while len(runs):
-        tried = np.append(kept, runs[:block])
-        p, alarms = _strongest(table[tried], len(kept), level, fall / 2)
-        n_new = int(np.argmax(alarms)) + 1 if alarms.any() else len(p)
-        new = runs[:n_new]
-        runs = runs[n_new:]
-        is_tested = ~np.isnan(p[:n_new])
-        path.iloc[new[is_tested], _P] = p[:n_new][is_tested]
-        kept = tried[: len(kept) + n_new]
-        block *= 2
-        if alarms.any():
-            change, first_after = _change(values, kept, night_effects(table[kept]))
+        tried = np.append(unchanged, runs[:block_size])
+        p, is_alarm = _strongest_shifts(table[tried], len(unchanged), level, fall / 2)
+        # after an alarm the later runs of the block are tested anew, without those before the change
+        n_tested = int(np.argmax(is_alarm)) + 1 if is_alarm.any() else len(p)
+        tested = runs[:n_tested]
+        runs = runs[n_tested:]
+        has_p = ~np.isnan(p[:n_tested])
+        path.iloc[tested[has_p], _P] = p[:n_tested][has_p]
+        unchanged = tried[: len(unchanged) + n_tested]
+        block_size *= 2
+        if is_alarm.any():
+            change, first_after = _dated_change(values, unchanged, night_effects(table[unchanged]))
             changes.append(change)
-            path.iloc[new[-1:], _STATE] = change.direction
-            kept = kept[first_after:]
-            block = _BLOCK
-    return changes, kept
+            path.iloc[tested[-1:], _STATE] = change.direction
+            unchanged = unchanged[first_after:]
+            block_size = _BLOCK
+    return changes, unchanged
 
 
 def night_effects(table: Floats) -> Floats:
@@ -401,54 +423,70 @@ def night_effects(table: Floats) -> Floats:
     """
     scored = (~np.isnan(table)).astype(float)
     filled = np.where(scored > 0, table, 0.0)
-    per_question = np.maximum(scored.sum(axis=0), 1)
-    per_night = np.maximum(scored.sum(axis=1), 1)
+    n_of_question = np.maximum(scored.sum(axis=0), 1)
+    n_of_night = np.maximum(scored.sum(axis=1), 1)
+    # questions and nights are fitted in turn; one round is exact if every night has all questions
     n_rounds = 1 if scored.all() else _ROUNDS
     effects: Floats = np.zeros(len(table))
     for _ in range(n_rounds):
-        means = (filled.sum(axis=0) - effects @ scored) / per_question
-        effects = (filled.sum(axis=1) - scored @ means) / per_night
+        question_means = (filled.sum(axis=0) - effects @ scored) / n_of_question
+        effects = (filled.sum(axis=1) - scored @ question_means) / n_of_night
     effects -= effects.mean()
     return effects
 
 
-def _strongest(table: Floats, n_begun: int, level: float, size: float) -> tuple[Floats, Bools]:
-    """Test the last nights of a table (nights, questions) after each night from `n_begun` on.
-
-    Where all nights have the same questions, the effect of a night does not depend on later nights,
-    and all tests are steps of running sums; else the effects are fitted anew after each night.
+def _strongest_shifts(
+    table: Floats, n_begun: int, level: float, size: float
+) -> tuple[Floats, Bools]:
+    """Test after each night of a table (nights, questions), from the night `n_begun` on, if the last
+    nights differ from the earlier ones.
 
     Returns:
         For each of these nights the p of the strongest shift (NaN: too few nights), and True if a
         shift is an alarm: its p is below `level`, and the last nights differ by `size` or more.
     """
     scored = ~np.isnan(table)
-    ends = np.arange(n_begun, len(table)) + 1
-    if len(ends) > 1 and (scored != scored[0]).any():
-        tests = [_strongest(table[:end], end - 1, level, size) for end in ends.tolist()]
-        p_values, is_alarm = zip(*tests, strict=True)
-        return np.concatenate(p_values), np.concatenate(is_alarm)
-    effects = night_effects(table)
-    effects -= np.median(effects)  # equal nights are exactly 0
+    ends = np.arange(n_begun, len(table)) + 1  # numbers of nights
+    has_same_questions = (scored == scored[0]).all()
+    if has_same_questions or len(ends) == 1:
+        # the effect of a night does not depend on later nights: all tests use the same effects
+        return _strongest_shifts_of(night_effects(table), ends, level, size)
+    p_values = np.full(len(ends), math.nan)
+    is_alarm = np.zeros(len(ends), dtype=bool)
+    for i, end in enumerate(ends):
+        p_values[[i]], is_alarm[[i]] = _strongest_shifts_of(
+            night_effects(table[:end]), ends[[i]], level, size
+        )
+    return p_values, is_alarm
+
+
+def _strongest_shifts_of(
+    effects: Floats, ends: Ints, level: float, size: float
+) -> tuple[Floats, Bools]:
+    """Return what `_strongest_shifts` does, from the effects of the nights, after each number of nights
+    of `ends`.
+    """
+    effects = effects - np.median(effects)  # equal nights are exactly 0
     p = np.full(len(ends), math.nan)
-    alarms = np.zeros(len(ends), dtype=bool)
-    for k in _WINDOWS:
-        tested = np.flatnonzero(ends - k >= MIN_EARLIER)
+    is_alarm = np.zeros(len(ends), dtype=bool)
+    for n_last in _WINDOWS:
+        tested = np.flatnonzero(ends - n_last >= MIN_EARLIER)
         if not len(tested):
             continue
-        p_of_window = _p_of_shift(effects, k, ends[tested])
+        p_of_window = _p_of_shift(effects, n_last, ends[tested])
         p[tested] = np.fmin(p[tested], p_of_window)
         for i in tested[p_of_window < level]:
             nights = effects[: ends[i]]
-            alarms[i] |= abs(np.median(nights[-k:]) - nights[:-k].mean()) >= size
-    return p, alarms
+            shift = np.median(nights[-n_last:]) - nights[:-n_last].mean()
+            is_alarm[i] |= abs(shift) >= size
+    return p, is_alarm
 
 
 def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
     """Test whether the last `k` nights differ from the earlier ones, by Student's t.
 
-    The autocorrelation r of the nights before is removed: compared are the means of the steps
-    x_t - r x_(t-1), of which the earlier nights have n - 1.
+    The correlation r of neighbouring nights is removed: compared are the means of the steps
+    x_t - r x_(t-1), of which the n earlier nights have n - 1, and the last ones k.
 
     Args:
         effects: the effect of each night (nights,).
@@ -461,15 +499,16 @@ def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
     from scipy.special import stdtr
 
     n = ends - k  # earlier nights
-    r, spread = _noise(effects, n)
+    r, deviation_of_steps = _noise(effects, n)
     sums = np.append(0, np.cumsum(effects))  # sums[i]: of the first i nights
     sum_of_later_steps = sums[ends] - sums[n] - r * (sums[ends - 1] - sums[n - 1])
     sum_of_earlier_steps = sums[n] - effects[0] - r * sums[n - 1]
     distance = np.abs(sum_of_later_steps / k - sum_of_earlier_steps / (n - 1))
-    error = spread * np.sqrt(1 / k + 1 / (n - 1))
+    error = deviation_of_steps * np.sqrt(1 / k + 1 / (n - 1))
     has_error = error > 0
     p: Floats = 2 * stdtr(n - 3, -distance / np.where(has_error, error, 1))
-    return np.where(has_error, p, distance == 0)
+    p_without_error = distance == 0  # 1 if nothing moved, else 0
+    return np.where(has_error, p, p_without_error)
 
 
 def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
@@ -477,23 +516,18 @@ def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
     x_t - r x_(t-1), from the first nights; both have a value for each number of nights in `n`.
 
     Before `_ENOUGH` nights, r is `_MAX_CORRELATION`.
-    The estimate of r is too low by about (1 + 3 r) / n on average (Kendall 1954), with a standard
-    error of sqrt((1 - r^2) / n); more than the bias is added, because too low an r is a false
-    alarm, and too high an r a later one.
     """
+    # sums[i]: of the first i nights; all sums below are differences of running sums
     sums = np.append(0, np.cumsum(effects))
     squares = np.append(0, np.cumsum(effects**2))
     products = np.append(0, np.cumsum(effects[1:] * effects[:-1]))
     mean = sums[n] / n
     first = effects[0]
     last = effects[n - 1]
+    # of the deviations from the mean: the sum of squares, and of products of neighbours
     total = np.maximum(squares[n] - n * mean**2, 0)
     lagged = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
-    r = np.clip(lagged / np.where(total > 0, total, 1), 0, 1)
-    bias_and_more = (1 + 8 * r) / n
-    standard_error = r * np.sqrt((1 - r * r) / n)
-    r += bias_and_more + standard_error
-    r = np.where(n >= _ENOUGH, np.minimum(r, _MAX_CORRELATION), _MAX_CORRELATION)
+    r = _safe_correlation(np.clip(lagged / np.where(total > 0, total, 1), 0, 1), n)
     first_off = first - mean
     last_off = last - mean
     squared_steps = total - first_off**2 - 2 * r * lagged + r * r * (total - last_off**2)
@@ -502,36 +536,57 @@ def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
     return r, np.sqrt(np.maximum(variance, 0))
 
 
-def _change(values: pd.DataFrame, kept: Ints, effects: Floats) -> tuple[Change, int]:
-    """Date a change: the split of the runs `kept` with the highest likelihood, and the range around
-    it. Return it with the index of its first run among `kept`.
+def _safe_correlation(r: Floats, n: Ints) -> Floats:
+    """Return a correlation that is rather too high than too low, from its estimate by `n` nights.
 
-    With l(j) the logarithm of the likelihood ratio of a change at run j, the range is every j with
-    l(max) - l(j) <= x where (1 - exp(-x))^2 = .95 (Siegmund 1988, "Confidence sets in change-point
-    problems", Int. Stat. Review 56(1)).
+    The estimate is too low by about (1 + 3 r) / n on average (Kendall 1954), with a standard error of
+    sqrt((1 - r^2) / n); more than the bias is added, because too low an r is a false alarm, and too
+    high an r a later one.
+    """
+    bias_and_more = (1 + 8 * r) / n
+    standard_error = r * np.sqrt((1 - r * r) / n)
+    raised = r + (bias_and_more + standard_error)
+    return np.where(n >= _ENOUGH, np.minimum(raised, _MAX_CORRELATION), _MAX_CORRELATION)
+
+
+def _dated_change(values: pd.DataFrame, runs: Ints, effects: Floats) -> tuple[Change, int]:
+    """Date a change within some runs: at their split into earlier and later ones that has the highest
+    likelihood. Return the change, and the index among `runs` of its first run.
+
+    With l(j) the logarithm of the likelihood ratio of a change at run j, the range of dates is every j
+    with l(max) - l(j) <= x where (1 - exp(-x))^2 = .95 (Siegmund 1988, "Confidence sets in
+    change-point problems", Int. Stat. Review 56(1)).
+
+    Args:
+        values: a row per run.
+        runs: the positions of these runs, ascending.
+        effects: the effect of each of them (runs,), which add up to 0.
     """
     n = len(effects)
-    splits = np.arange(1, n)  # the number of runs before the change
-    (r,), (spread,) = _noise(effects, np.array([n - _WINDOWS[0]]))
-    sums = np.cumsum(effects)[:-1]
-    moves = -sums / (n - splits) - sums / splits  # the effects add up to 0
-    weights = splits * (n - splits) / n
-    noise = 2 * spread**2 or 1e-300  # runs that are all equal have none
-    gains = moves**2 * weights * (1 - r) ** 2 / noise  # logarithms of the likelihood ratios
-    best = int(np.argmax(gains))
-    inside = np.flatnonzero(gains >= gains[best] + math.log(1 - math.sqrt(0.95)))
-    labels = values.index[kept]
-    table = values.iloc[kept].astype(float)
-    change = _described(
-        table.iloc[: best + 1].mean(),
-        table.iloc[best + 1 :].mean(),
-        down=bool(moves[best] < 0),
+    n_before = np.arange(1, n)  # of each split
+    n_after = n - n_before
+    sums_before = np.cumsum(effects)[:-1]
+    moves = -sums_before / n_after - sums_before / n_before  # the mean after minus the mean before
+    (r,), (deviation_of_steps,) = _noise(effects, np.array([n - _WINDOWS[0]]))
+    noise = 2 * deviation_of_steps**2 or 1e-300  # runs that are all equal have none
+    weights = n_before * n_after / n
+    log_likelihood_ratios = moves**2 * weights * (1 - r) ** 2 / noise
+    best = int(np.argmax(log_likelihood_ratios))
+    lowest = log_likelihood_ratios[best] + math.log(1 - math.sqrt(0.95))
+    likely = np.flatnonzero(log_likelihood_ratios >= lowest)
+    first_after = best + 1  # split i has i + 1 runs before the change
+    labels = values.index[runs]
+    table = values.iloc[runs].astype(float)
+    change = _change_between(
+        table.iloc[:first_after].mean(),
+        table.iloc[first_after:].mean(),
+        is_fall=bool(moves[best] < 0),
         noticed=labels[-1],
-        since=labels[best + 1],
-        earliest=labels[int(inside[0]) + 1],
-        latest=labels[int(inside[-1]) + 1],
+        since=labels[first_after],
+        earliest=labels[int(likely[0]) + 1],
+        latest=labels[int(likely[-1]) + 1],
     )
-    return change, best + 1
+    return change, first_after
 
 
 def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
@@ -539,10 +594,10 @@ def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
     before = values.iloc[pair.before].astype(float)
     after = values.iloc[pair.run].astype(float)
     since = values.index[pair.run]
-    return _described(
+    return _change_between(
         before,
         after,
-        down=bool((after - before).mean() < 0),
+        is_fall=bool((after - before).mean() < 0),
         noticed=values.index[pair.noticed],
         since=since,
         earliest=since,
@@ -550,15 +605,18 @@ def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
     )
 
 
-def _described(before: pd.Series, after: pd.Series, *, down: bool, **dates: Any) -> Change:
-    """Return a change between two states (values by question), by the questions that both have."""
-    shared = (after - before).dropna()
-    moved = shared[(shared < 0) == down].sort_values(ascending=down, kind="stable")
+def _change_between(before: pd.Series, after: pd.Series, *, is_fall: bool, **dates: Any) -> Change:
+    """Return the change from values before to values after (by question), over the questions that both
+    have. `dates` are the other fields of `Change`.
+    """
+    moves = (after - before).dropna()
+    in_direction = moves[(moves < 0) == is_fall]
+    strongest = in_direction.sort_values(ascending=is_fall, kind="stable").head(5)
     return Change(
-        direction="fall" if down else "rise",
-        before=float(before[shared.index].mean()),
-        after=float(after[shared.index].mean()),
-        questions={str(question): float(move) for question, move in moved.head(5).items()},
+        direction="fall" if is_fall else "rise",
+        before=float(before[moves.index].mean()),
+        after=float(after[moves.index].mean()),
+        questions={str(question): float(move) for question, move in strongest.items()},
         **dates,
     )
 
@@ -574,11 +632,12 @@ def _notice(earlier: Floats, level: float, fall: float) -> int | None:
     if n < MIN_EARLIER:
         return None
     # the test of `_p_of_shift`, for a fall of all nights from the first of the last k on
-    (correlation,), (spread,) = _noise(night_effects(earlier), np.array([n]))
-    limit = -float(stdtrit(n - 3, level / 2)) * spread
+    (r,), (deviation_of_steps,) = _noise(night_effects(earlier), np.array([n]))
+    errors_needed = -float(stdtrit(n - 3, level / 2))
     for k in _WINDOWS:
         # of the steps x_t - r x_(t-1), the first falls by all, each later one by (1 - r) of it
-        mean_step = fall * (1 + (k - 1) * (1 - correlation)) / k
-        if mean_step >= limit * math.sqrt(1 / k + 1 / (n - 1)):
+        mean_fall_of_steps = fall * (1 + (k - 1) * (1 - r)) / k
+        error = deviation_of_steps * math.sqrt(1 / k + 1 / (n - 1))
+        if mean_fall_of_steps >= errors_needed * error:
             return k
     return None
