@@ -237,22 +237,24 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
         begin = end
     in_noise, unchanged = _changes_in_noise(values, different[begin:], noise_level, fall, path)
     changes += in_noise
-    n_alike = _n_alike(paired_level)
     n_questions = int((~np.isnan(table[different[-1]])).sum()) if len(different) else 0
+    n_alike = _n_alike(paired_level)
     repeats = _is_repeated_recently(different, repeated, len(table))
-    notice = _notice(table[unchanged], noise_level, fall)
     if repeats:
         notice = 1 if n_questions >= n_alike else None
+    else:
+        notice = _notice(table[unchanged], noise_level, fall)
+        quiet_move = None
     return Drift(
-        path,
-        tuple(changes),
-        fall,
-        notice,
-        len(unchanged),
-        repeats,
-        n_questions,
-        n_alike,
-        quiet_move if repeats else None,
+        path=path,
+        changes=tuple(changes),
+        fall=fall,
+        notice=notice,
+        n=len(unchanged),
+        repeats=repeats,
+        n_questions=n_questions,
+        n_alike=n_alike,
+        quiet_move=quiet_move,
     )
 
 

@@ -183,38 +183,33 @@ def estimate_difference(
         return Trust(size, n, middle, middle, middle, decision, 0, *first_proxy)
     looks = _looks(n_open, alpha)
     taken = _looks_taken(proxies, labels, looks, margin, share_open, settled_part)
+    decided_after = next((look.n_labels for look in taken if look.decision != "undecided"), None)
     last = taken[-1]
-    now = len(taken) - 1
-    deciding = [look for look in taken if look.decision != "undecided"]
-    decided_after = deciding[0].n_labels if deciding else None
-    if decided_after in (None, last.n_labels):
-        below, above = _stagewise_reaches(last, now, looks, alpha, margin)
-    else:  # an earlier look decided
-        below = above = last.reaches[now]
-    n_to_decide = _labels_to_decide(last.middle, last.reaches, looks, now, margin) or n_open
-    low = float(last.middle - below)
-    high = float(last.middle + above)
+    low, high = _interval_at(last, decided_after, looks, alpha, margin)
+    n_to_decide = _labels_to_decide(last, looks, margin) or n_open
     return Trust(
         size,
         n,
         last.middle,
         low,
         high,
-        _final_decision(last.decision, low, high, margin),
-        max(n_to_decide - n, 0),
-        *first_proxy,
-        decided_after,
-        n - last.n_labels,
+        decision=_final_decision(last.decision, low, high, margin),
+        more=max(n_to_decide - n, 0),
+        proxy=first_proxy[0],
+        naive=first_proxy[1],
+        decided_after=decided_after,
+        n_waiting=n - last.n_labels,
     )
 
 
 class _LookTaken(NamedTuple):
-    """The estimate of the mean over all questions at a look, and its decision.
+    """The estimate of the mean over all questions at a look (`number`, from 0 on), and its decision.
 
     `error` is the standard error of the estimate `middle`, `freedom` its degrees of freedom; `reaches`
     are the half widths of the repeated interval at every look, with this error (looks,).
     """
 
+    number: int
     n_labels: int
     middle: float
     error: float
@@ -243,29 +238,45 @@ def _looks_taken(
     rows = proxies.index.get_indexer(labels.index)
     y = np.asarray(labels, dtype=np.float64)
     taken = []
-    for look, count in enumerate(looks.counts[looks.counts <= len(labels)]):
+    for number, count in enumerate(looks.counts[looks.counts <= len(labels)]):
         open_mean, open_error = _estimate(x, strata, rows[:count], y[:count])
         middle = share_open * open_mean + settled_part
         error = share_open * open_error
         freedom = count - strata.max() - 1
         reaches = -error * stdtrit(freedom, ndtr(-looks.limits))
-        decision = _decision(middle, reaches[look], margin)
-        taken.append(_LookTaken(int(count), middle, error, freedom, reaches, decision))
+        decision = _decision(middle, reaches[number], margin)
+        taken.append(_LookTaken(number, int(count), middle, error, freedom, reaches, decision))
     return taken
 
 
-def _stagewise_reaches(
-    last: _LookTaken, now: int, looks: _Looks, alpha: float, margin: float
+def _interval_at(
+    look: _LookTaken, decided_after: int | None, looks: _Looks, alpha: float, margin: float
 ) -> tuple[float, float]:
-    """Return how far the interval of the look `now`, the first that may decide, reaches below and
-    above the estimate, in the order of outcomes of `_distances`.
+    """Return the interval at the last look taken: the stage-wise one if no earlier look decided, else
+    the wider repeated one. `decided_after` is the number of labels at the first look that decided.
     """
-    z = np.clip(ndtri(stdtr(last.freedom, last.middle / last.error)), -8, 8)
+    if decided_after in (None, look.n_labels):
+        below, above = _stagewise_reaches(look, looks, alpha, margin)
+    else:
+        below = above = look.reaches[look.number]
+    return float(look.middle - below), float(look.middle + above)
+
+
+def _stagewise_reaches(
+    look: _LookTaken, looks: _Looks, alpha: float, margin: float
+) -> tuple[float, float]:
+    """Return how far the stage-wise interval of a look, the first that may decide, reaches below and
+    above the estimate.
+
+    It is computed for a normal estimate (`_stagewise_distances`); numbers of standard errors are
+    translated from Student's distribution to the normal one and back.
+    """
+    z = np.clip(ndtri(stdtr(look.freedom, look.middle / look.error)), -8, 8)
     margin_in_errors = 0.0
-    if last.decision == "within the margin":
-        margin_in_errors = margin / last.reaches[now] * looks.limits[now]
-    distances = _distances(z, now, looks, alpha, margin_in_errors)
-    below, above = -last.error * stdtrit(last.freedom, ndtr(-distances))
+    if look.decision == "within the margin":
+        margin_in_errors = margin / look.reaches[look.number] * looks.limits[look.number]
+    distances = _stagewise_distances(z, look.number, looks, alpha, margin_in_errors)
+    below, above = -look.error * stdtrit(look.freedom, ndtr(-distances))
     return below, above
 
 
@@ -290,18 +301,14 @@ def _first_proxy(means: pd.Series[float]) -> tuple[str, float | None]:
     return str(means.index[0]), float(means.iloc[0])
 
 
-def _labels_to_decide(
-    middle: float, reaches: Floats, looks: _Looks, now: int, margin: float
-) -> int | None:
-    """Return the number of labels at the first look, from the look `now` on, that decides if the
-    estimate stays; None if no look does.
-
-    `reaches` are the half widths of the repeated interval at every look, with the error at `now`.
-    From there on the error falls as the error of n draws without replacement.
+def _labels_to_decide(last: _LookTaken, looks: _Looks, margin: float) -> int | None:
+    """Return the number of labels at the first look, from the last one taken on, that decides if the
+    estimate stays; None if no look does. The error falls as that of n draws without replacement.
     """
-    expected_reaches = reaches * np.sqrt(looks.information[now] / looks.information)
+    now = last.number
+    expected_reaches = last.reaches * np.sqrt(looks.information[now] / looks.information)
     for count, reach in zip(looks.counts[now:], expected_reaches[now:], strict=True):
-        if _decision(middle, reach, margin) != "undecided":
+        if _decision(last.middle, reach, margin) != "undecided":
             return int(count)
     return None
 
@@ -323,15 +330,17 @@ def _final_decision(decision: str, low: float, high: float, margin: float) -> st
 
 
 def _strata(x: Floats) -> Ints:
-    """Return the number of each question's stratum (questions,), by the first proxy.
+    """Return the number of each question's stratum (questions,): by the values of the first proxy, or
+    by thirds of them if there are more than five; without a proxy all questions are one stratum.
 
-    `x` is the table of `_standardised`; without a proxy all questions are one stratum.
+    `x` is the table of `_standardised`: a column of 1, then the proxies.
     """
-    first = x[:, min(1, x.shape[1] - 1)].round(9)
-    levels = np.unique(first)
+    has_proxy = x.shape[1] > 1
+    first_proxy = x[:, 1 if has_proxy else 0].round(9)
+    levels = np.unique(first_proxy)
     if len(levels) > _MAX_LEVELS:
-        levels = np.quantile(first, [1 / 3, 2 / 3])
-    return np.searchsorted(levels, first)
+        levels = np.quantile(first_proxy, [1 / 3, 2 / 3])
+    return np.searchsorted(levels, first_proxy)
 
 
 class _Looks(NamedTuple):
@@ -353,97 +362,123 @@ def _looks(size: int, alpha: float) -> _Looks:
     The limits are found by numerical integration (Armitage, McPherson & Rowe 1969): the score is a
     Brownian motion in the time of the information.
     """
-    count = FIRST
-    counts_of_looks = [count]
-    while True:
-        count += max(STEP, count // 40)
-        if count >= size:
-            break
-        counts_of_looks.append(count)
-    counts = np.array(counts_of_looks)
+    counts = _label_counts(size)
     information = counts * size / (size - counts)
     alpha_of_looks = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
-    steps = np.sqrt(np.diff(information, prepend=0.0))
-    scores = np.zeros(1)  # that no look has decided ...
-    mass = np.ones(1)  # ... and their probabilities
+    undecided = _START
     limits: list[float] = []
-    for root, step, level in zip(np.sqrt(information), steps, alpha_of_looks, strict=True):
-
-        def excess(z: float) -> float:
-            """Compute how far the probability of a score beyond z exceeds the level of the look."""
-            p_beyond: float = 2 * mass @ ndtr((scores - z * root) / step)  # noqa: B023
-            return float(p_beyond - level)  # noqa: B023
-
-        limit = brentq(excess, 0, 12)
+    for information_now, alpha_of_look in zip(information, alpha_of_looks, strict=True):
+        limit = _limit_with_level(undecided, information_now, alpha_of_look)
         limits.append(limit)
-        scores, mass = _left_open(scores, mass, step, 0.0, limit * root)
+        undecided = undecided.at_look(information_now, 0.0, limit * math.sqrt(information_now))
     return _Looks(counts, information, np.array(limits))
 
 
-def _left_open(
-    scores: Floats, mass: Floats, step: float, low: float, high: float
-) -> tuple[Floats, Floats]:
-    """Return scores from low to high, of either sign, and the probability that the next step leads to
-    each if there is no difference.
+def _label_counts(size: int) -> Ints:
+    """Return the numbers of labels after which a look is taken, below `size`; `FIRST` at any rate."""
+    counts = [FIRST]
+    while True:
+        count = counts[-1] + max(STEP, counts[-1] // 40)
+        if count >= size:
+            return np.array(counts)
+        counts.append(count)
 
-    `scores` and `mass` are the scores before the step and their probabilities, `step` its standard
-    deviation. The returned scores are nodes of a quadrature.
+
+class _Undecided(NamedTuple):
+    """The distribution of the score where no look has decided, if there is no difference: `scores`, which
+    are nodes of a quadrature, their probabilities `mass` (nodes,), and the information at the last look.
     """
-    half = (high - low) / 2
-    positive = low + half * (_NODES + 1)
-    reached = np.concatenate([-positive, positive])
-    steps = (reached[:, None] - scores) / step
-    density = np.exp(-(steps**2) / 2) / math.sqrt(2 * math.pi) / step  # of the normal distribution
-    return reached, half * np.tile(_WEIGHTS, 2) * (density @ mass)
+
+    scores: Floats
+    mass: Floats
+    information: float
+
+    def at_look(self, information: float, low: float, high: float) -> _Undecided:
+        """Return the distribution after the next look, which leaves a score undecided if its size is
+        from `low` to `high`, with either sign.
+        """
+        step = math.sqrt(information - self.information)  # the standard deviation of the change
+        half = (high - low) / 2
+        positive = low + half * (_NODES + 1)
+        scores = np.concatenate([-positive, positive])
+        steps = (scores[:, None] - self.scores) / step
+        density = (
+            np.exp(-(steps**2) / 2) / math.sqrt(2 * math.pi) / step
+        )  # of the normal distribution
+        mass = half * np.tile(_WEIGHTS, 2) * (density @ self.mass)
+        return _Undecided(scores, mass, information)
 
 
-def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
-    """Return how many standard errors the confidence limits are below and above an estimate.
+_START = _Undecided(scores=np.zeros(1), mass=np.ones(1), information=0.0)
 
-    The estimate is `z` errors from 0 at the look `now`, the first that decides. A limit is the true
-    difference (drift) under which an outcome so large, or so small, has the probability alpha / 2.
-    Outcomes are ordered from small to large: first "worse", and a later look is larger; then "within
-    the margin", by the estimate, at any look; then "better", and an earlier look is larger (stage-wise
-    order; with a margin: Emerson & Fleming 1990). `margin` is in standard errors of this look; 0 if the
-    look decided for "better" or "worse".
+
+def _limit_with_level(undecided: _Undecided, information: float, level: float) -> float:
+    """Return the number of standard errors that the score exceeds at the next look, in either direction,
+    with probability `level`; `information` is the information at that look.
+    """
+    root = math.sqrt(information)
+    step = math.sqrt(information - undecided.information)
+
+    def excess(z: float) -> float:
+        p_beyond: float = 2 * undecided.mass @ ndtr((undecided.scores - z * root) / step)
+        return float(p_beyond - level)
+
+    return float(brentq(excess, 0, 12))
+
+
+def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
+    """Return how many standard errors the confidence limits are below and above an estimate that is `z`
+    errors from 0 at the look `now`, the first that decides.
+
+    A limit is the true difference (drift) under which an outcome so large, or so small, has the
+    probability alpha / 2. Outcomes are ordered from small to large: first "worse", and a later look is
+    larger; then "within the margin", by the estimate, at any look; then "better", and an earlier look is
+    larger (stage-wise order; with a margin: Emerson & Fleming 1990).
+
+    Args:
+        margin: in standard errors of this look; 0 if the look decided for "better" or "worse".
     """
     roots = np.sqrt(looks.information)
     # no outcome after this look can be larger, unless it ends within the margin
     limits = looks.limits if margin else np.append(looks.limits[:now], z)
     drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)
     slopes = drifts[:, None] / roots[now]  # of the score, per unit of information
-    p_larger = np.zeros(len(drifts))
-    scores = np.zeros(1)  # open before the look, ...
-    mass = np.ones(1)  # ... with their probabilities without a drift
-    information = 0.0
+    p_larger = np.zeros(len(drifts))  # the probability of a larger outcome under each drift
+    undecided = _START
     for root, limit in zip(roots, limits, strict=False):
-        step = math.sqrt(root**2 - information)
-        ratios = _likelihood_ratios(slopes, scores, information)
-
-        def p_beyond(bound: float) -> Floats:
-            tails = ndtr((scores - bound * root) / step + slopes * step)  # noqa: B023
-            beyond: Floats = (ratios * tails) @ mass  # noqa: B023
-            return beyond
-
-        half_width = max(min(margin * root / roots[now] - limit, limit), 0.0)  # of "within"
-        this_estimate = np.clip(z * root / roots[now], -half_width, half_width)
-        p_larger += p_beyond(limit)  # "better"
-        p_larger += p_beyond(this_estimate)  # "within the margin", by a larger estimate ...
-        p_larger -= p_beyond(half_width)  # ... which ends here
-        scores, mass = _left_open(scores, mass, step, half_width * root, limit * root)
-        information = root**2
-        if not mass.any():
+        within = max(min(margin * root / roots[now] - limit, limit), 0.0)  # |z| "within the margin"
+        this_estimate = np.clip(z * root / roots[now], -within, within)
+        p_larger += _p_beyond(limit, undecided, root, slopes)  # "better"
+        # "within the margin", by a larger estimate: from this estimate to the largest one
+        p_larger += _p_beyond(this_estimate, undecided, root, slopes)
+        p_larger -= _p_beyond(within, undecided, root, slopes)
+        undecided = undecided.at_look(root**2, within * root, limit * root)
+        if not undecided.mass.any():
             break
     if margin:  # an outcome that is open to the end has no error: its estimate is the drift
-        p_open = _likelihood_ratios(slopes, scores, information) @ mass
+        p_open = _likelihood_ratios(slopes, undecided) @ undecided.mass
         p_larger += (drifts >= z) * p_open
     low, high = np.interp([alpha / 2, 1 - alpha / 2], p_larger, drifts)
     return np.array([z - low, high - z])
 
 
-def _likelihood_ratios(slopes: Floats, scores: Floats, information: float) -> Floats:
-    """Return how much likelier each score is under each drift than under none."""
-    ratios: Floats = np.exp(slopes * scores - slopes**2 * information / 2)
+def _p_beyond(z: float, undecided: _Undecided, root: float, slopes: Floats) -> Floats:
+    """Return the probability that no look decides before the next one, and that the score then is more
+    than `z` standard errors above 0; under each drift (drifts,).
+
+    Args:
+        root: the root of the information at that look.
+        slopes: each drift, as the growth of the score per unit of information (drifts, 1).
+    """
+    step = math.sqrt(root**2 - undecided.information)
+    tails = ndtr((undecided.scores - z * root) / step + slopes * step)
+    beyond: Floats = (_likelihood_ratios(slopes, undecided) * tails) @ undecided.mass
+    return beyond
+
+
+def _likelihood_ratios(slopes: Floats, undecided: _Undecided) -> Floats:
+    """Return how much likelier each score is under each drift than under none (drifts, scores)."""
+    ratios: Floats = np.exp(slopes * undecided.scores - slopes**2 * undecided.information / 2)
     return ratios
 
 
