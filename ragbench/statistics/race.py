@@ -103,29 +103,44 @@ def run_race(
             break
         if led:
             leader = led[-1]
-            tolerance = np.where(costs[leader] <= costs, margin, 0)  # none for a cheaper rival
-            change = values[:end, :, leader, None] - values[:end] + tolerance
-            control = np.nansum(values[:, :, leader], axis=1)
-            growth = _growth(change, tolerance - 1, control)[start:]
+            growth = _growth_against_leader(values, costs, leader, end, margin)[start:]
             peak = np.maximum(peak, capital + np.cumsum(growth, axis=0).max(axis=0))
             capital = capital + growth.sum(axis=0)
-            running = steps == 0
-            decided = (peak >= -math.log(alpha)) & running
-            decided[led] = False
-            largest_first = np.argsort(-np.where(decided, peak, 0), kind="stable")
-            n_stopped = min(decided.sum(), running.sum() - 2)  # two are left
+            is_running = steps == 0
+            is_decided = (peak >= -math.log(alpha)) & is_running
+            is_decided[led] = False
+            largest_first = np.argsort(-np.where(is_decided, peak, 0), kind="stable")
+            n_stopped = min(is_decided.sum(), is_running.sum() - 2)  # two are left
             stopped = largest_first[:n_stopped]
             steps[stopped] = end
             leaders[stopped] = leader
-        n_scored = np.maximum((~np.isnan(values[:end])).sum(axis=(0, 1)), 1)
-        means = np.nansum(values[:end], axis=(0, 1)) / n_scored
+        means = _means_of_arms(values[:end])
         means = np.where(steps == 0, means, -1)  # a stopped configuration cannot lead
         near_best = np.flatnonzero(means >= means.max() - margin / 2)
-        best = min(near_best, key=lambda i: (costs[i], -means[i]))
+        best = min(near_best, key=lambda i: (costs[i], -means[i]))  # the cheapest of them
         if not led or means[best] > means[led[-1]] + margin:
             led.append(int(best))
         start = end
     return Drops(steps, leaders, peak, led)
+
+
+def _means_of_arms(values: Floats) -> Floats:
+    """Return the mean value of each configuration (configurations,); 0 if it has none."""
+    n_scored = (~np.isnan(values)).sum(axis=(0, 1))
+    means: Floats = np.nansum(values, axis=(0, 1)) / np.maximum(n_scored, 1)
+    return means
+
+
+def _growth_against_leader(
+    values: Floats, costs: Floats, leader: int, end: int, margin: float
+) -> Floats:
+    """Return the growth of the capital by the first `end` draws (draws, configurations) in the bets that
+    each configuration is not better than the leader by the margin; a cheaper one, not better at all.
+    """
+    tolerance = np.where(costs[leader] <= costs, margin, 0)
+    change = values[:end, :, leader, None] - values[:end] + tolerance
+    leader_values = np.nansum(values[:, :, leader], axis=1)
+    return _growth(change, tolerance - 1, leader_values)
 
 
 def _growth(change: Floats, low: Floats, control: Floats) -> Floats:
@@ -141,27 +156,29 @@ def _growth(change: Floats, low: Floats, control: Floats) -> Floats:
         control: a value of every draw that is known beforehand (all draws,). As far as earlier
             changes followed it, its deviation from the expected value is subtracted from the change.
     """
-    size = change.shape[1]
-    n = len(control)
+    lowest = change.shape[1] * low  # the smallest possible change of a draw
     change = np.nan_to_num(change).sum(axis=1)
-    drawn = np.arange(len(change))[:, None]
+    n_earlier = np.arange(len(change))[:, None]
+    n_left = len(control) - n_earlier
     centred = (control - control.mean())[: len(change), None]
     # the means of the draws that are left, if the mean over all is 0
-    expected_control = -_earlier_sum(centred) / (n - drawn)
-    supposed = -_earlier_sum(change) / (n - drawn)
+    expected_control = -_earlier_sum(centred) / n_left
+    supposed = -_earlier_sum(change) / n_left
+    # the slope of the earlier changes on the control
     products = _earlier_sum(change * centred)
     squares = _earlier_sum(centred**2)
     slope = np.clip(products / np.maximum(squares + control.var(), 1e-12), 0, -low)
-    least = size * low + slope * (control.mean() + expected_control)
-    room = np.maximum(supposed - least, 1e-9)  # the largest loss, at a stake of 1
-    rest_squares = (
-        _earlier_sum(change**2) - 2 * slope * products + slope**2 * squares + np.square(size * low)
-    )
-    expected = _earlier_sum(change) / np.maximum(drawn, 1) - supposed
-    stake = np.clip(expected / (rest_squares / (drawn + 1)) * room, *_STAKES)
-    gains = 1 + stake * (change - slope * (centred - expected_control) - supposed) / room
-    is_impossible = supposed < least - 1e-9
-    return np.log(np.where(is_impossible, 1e6, np.clip(gains, 1e-6, 1e6)))
+    adjusted = change - slope * (centred - expected_control)
+    lowest_adjusted = lowest + slope * (control.mean() + expected_control)
+    # the stake: the expected gain over its mean square, both from the earlier changes
+    expected_gain = _earlier_sum(change) / np.maximum(n_earlier, 1) - supposed
+    earlier_squares = _earlier_sum(change**2) - 2 * slope * products + slope**2 * squares
+    mean_square = (earlier_squares + np.square(lowest)) / (n_earlier + 1)
+    largest_loss = np.maximum(supposed - lowest_adjusted, 1e-9)
+    stake = np.clip(expected_gain / mean_square * largest_loss, *_STAKES)
+    factors = 1 + stake * (adjusted - supposed) / largest_loss
+    is_refuted = supposed < lowest_adjusted - 1e-9  # the draws that are left cannot be so low
+    return np.log(np.where(is_refuted, 1e6, np.clip(factors, 1e-6, 1e6)))
 
 
 def _earlier_sum(values: Floats) -> Floats:
@@ -172,16 +189,21 @@ def _earlier_sum(values: Floats) -> Floats:
 def _lower_limits(values: Floats, bounds: tuple[int, int], population: int, alpha: float) -> Floats:
     """Return a lower limit of the mean after each draw (draws,); all hold at once.
 
+    Many supposed means are bet against; the limit is the largest one up to which all are refuted.
+
     Args:
         values: (draws so far, questions of a draw), between `bounds`.
         population: the number of all draws.
+        alpha: probability that some limit is too high.
     """
-    supposed = np.linspace(*bounds, _STEPS, endpoint=False)
-    control = np.zeros(population)
-    growth = _growth(values[..., None] - supposed, bounds[0] - supposed - 1e-9, control)
-    refuted = np.maximum.accumulate(growth.cumsum(axis=0), axis=0) >= -math.log(alpha)
-    n_refuted = np.logical_and.accumulate(refuted, axis=1).sum(axis=1)
-    return np.asarray(supposed[np.maximum(n_refuted - 1, 0)])
+    supposed_means = np.linspace(*bounds, _STEPS, endpoint=False)  # ascending
+    no_control = np.zeros(population)
+    lowest = bounds[0] - supposed_means - 1e-9
+    growth = _growth(values[..., None] - supposed_means, lowest, no_control)
+    peak = np.maximum.accumulate(growth.cumsum(axis=0), axis=0)  # of the capital, by draw and mean
+    is_refuted = np.logical_and.accumulate(peak >= -math.log(alpha), axis=1)
+    n_refuted = is_refuted.sum(axis=1)
+    return np.asarray(supposed_means[np.maximum(n_refuted - 1, 0)])
 
 
 @dataclass(frozen=True)
@@ -222,9 +244,10 @@ class Race:
         sizes = np.diff(self.sizes, prepend=0)
         values = np.full((len(sizes), max(sizes), len(self.scores)), np.nan)
         # the draw, and the place in it, of each question in the order of asking
-        rows, places = np.nonzero(np.arange(max(sizes)) < sizes[:, None])
-        for arm, column in enumerate(self.scores.values()):
-            values[rows[: len(column)], places[: len(column)], arm] = np.array(column, dtype=float)
+        draws, places = np.nonzero(np.arange(max(sizes)) < sizes[:, None])
+        for arm, scores in enumerate(self.scores.values()):
+            n = len(scores)
+            values[draws[:n], places[:n], arm] = np.array(scores, dtype=float)
         return values if higher_is_better(self.measure) else 1 - values
 
     @cached_property
@@ -242,8 +265,10 @@ class Race:
         """
         rng = np.random.default_rng(0)
         n = len(self.draws)
-        steps = np.array([self._run(rng.permutation(self.values), n).steps for _ in range(orders)])
-        return float(np.where(steps == 0, n, steps).mean() / n)
+        races = [self._run(rng.permutation(self.values), n) for _ in range(orders)]
+        steps = np.array([race.steps for race in races])
+        n_answered = np.where(steps == 0, n, steps)  # 0: the configuration did not stop
+        return float(n_answered.mean() / n)
 
     @property
     def stopped(self) -> dict[str, int]:
@@ -272,8 +297,7 @@ class Race:
         n = int(self.sizes[-1])
         n_arms = len(self.scores)
         n_asked = {name: self.stopped.get(name, n) for name in self.scores}
-        n_answers = sum(n_asked.values())
-        fraction_asked = n_answers / n / n_arms
+        fraction_asked = sum(n_asked.values()) / n / n_arms
         dollars = sum(self.costs.get(name, 0) * count for name, count in n_asked.items())
         n_unpriced = len(self.scores.keys() - self.costs.keys())
         paid = f" and about ${dollars:.2f}" if dollars > 0 else ""
@@ -297,15 +321,17 @@ class Race:
         rows = {}
         for name, n in self.stopped.items():
             arm = names.index(name)
-            step = self.drops.steps[arm]
-            leader = self.drops.leaders[arm]
-            gain = self.values[:step, :, arm] - self.values[:step, :, leader]
-            low, high = self._interval(gain, -1, ALPHA / (len(names) - 1))
-            proven = f"not better than {names[leader]} by {self.margin:g} or more"
-            if high[-1] < 0:
-                proven = f"worse than {names[leader]} by at least {-high[-1]:.3f}"
+            n_draws = self.drops.steps[arm]
+            leader_arm = self.drops.leaders[arm]
+            leader = names[leader_arm]
+            gains = self.values[:n_draws, :, arm] - self.values[:n_draws, :, leader_arm]
+            lows, highs = self._interval(gains, -1, ALPHA / (len(names) - 1))
+            low, high = lows[-1], highs[-1]  # after the last draw
+            proven = f"not better than {leader} by {self.margin:g} or more"
+            if high < 0:
+                proven = f"worse than {leader} by at least {-high:.3f}"
             reason = f"dropped after {n} of {self.sizes[-1]} questions: {proven}"
-            rows[name] = n, names[leader], np.nanmean(gain), low[-1], high[-1], reason
+            rows[name] = n, leader, np.nanmean(gains), low, high, reason
         columns = ["n", "leader", "gain", "ci_low", "ci_high", "reason"]
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
@@ -314,15 +340,19 @@ class Race:
         is best), and the interval ci_low, ci_high of its mean over all questions, which holds at any
         time.
         """
-        n = int(np.searchsorted(self.sizes, len(self.scores[name]), side="right"))
-        values = self.values[:n, :, list(self.scores).index(name)]
-        scored = (~np.isnan(values)).sum(axis=1).cumsum()
-        means = np.nansum(values, axis=1).cumsum() / np.maximum(scored, 1)
+        n_draws = int(np.searchsorted(self.sizes, len(self.scores[name]), side="right"))
+        arm = list(self.scores).index(name)
+        values = self.values[:n_draws, :, arm]
+        n_scored = (~np.isnan(values)).sum(axis=1).cumsum()
+        means = np.nansum(values, axis=1).cumsum() / np.maximum(n_scored, 1)
         low, high = self._interval(values, 0, ALPHA)
-        return pd.DataFrame({"mean": means, "ci_low": low, "ci_high": high}, self.sizes[:n])
+        return pd.DataFrame({"mean": means, "ci_low": low, "ci_high": high}, self.sizes[:n_draws])
 
     def _interval(self, values: Floats, lowest: int, alpha: float) -> tuple[Floats, Floats]:
-        """Return the limits of the mean of values from `lowest` to 1 after each draw."""
+        """Return the lower and the upper limits of the mean of values from `lowest` to 1, each after
+        every draw (draws,).
+        """
         n = len(self.draws)
         low = _lower_limits(values, (lowest, 1), n, alpha / 2)
-        return low, -_lower_limits(-values, (-1, -lowest), n, alpha / 2)
+        high = -_lower_limits(-values, (-1, -lowest), n, alpha / 2)
+        return low, high

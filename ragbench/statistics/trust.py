@@ -104,12 +104,13 @@ def draw_order(proxies: pd.DataFrame, *, seed: int = 0) -> list[str]:
     (['a', 'b', 'c', 'd'], 1)
     """
     rng = np.random.default_rng(seed)
-    keys = np.empty(len(proxies))
+    places = np.empty(len(proxies))  # in the order, from 0 to 1
     strata = _strata(_standardised(proxies))
     for stratum in np.unique(strata):
         [rows] = np.nonzero(strata == stratum)
-        keys[rng.permutation(rows)] = (np.arange(len(rows)) + rng.random()) / len(rows)
-    return [str(proxies.index[i]) for i in np.argsort(keys, kind="stable")]
+        # spread evenly over the order, from a random start on
+        places[rng.permutation(rows)] = (np.arange(len(rows)) + rng.random()) / len(rows)
+    return [str(proxies.index[i]) for i in np.argsort(places, kind="stable")]
 
 
 def estimate_difference(
@@ -509,22 +510,31 @@ def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, fl
         strata = np.zeros_like(strata)
         sizes = np.array([n])
         counts = np.array([len(y)])
-    stratum = strata[rows]
+    stratum = strata[rows]  # of each label
     weight: Floats = (sizes / n / np.maximum(counts, 1))[stratum]
-    predicted, mean = _predicted(x, rows, y, weight)
-    rest = y - predicted
-    middle = float((weight * (mean + rest)).sum())
-    means = np.bincount(stratum, rest, len(sizes)) / np.maximum(counts, 1)
-    squares = np.bincount(stratum, (rest - means[stratum]) ** 2, len(sizes))
-    # differences of 0, 1/2 and 1 may be rare; other values are as large as the observed ones
-    size = 1.0
-    if not np.isin(2 * y, np.arange(-2, 3)).all():
-        size = float((rest**4).sum() / (rest**2).sum())
-    unseen = size * (_ALWAYS + _UNSEEN * math.exp(-len(y) * y.var() / size / _FADE))
-    variances = (squares + unseen * sizes / n) / np.maximum(counts - 1, 1)
+    predicted, mean_predicted = _predicted(x, rows, y, weight)
+    errors = y - predicted
+    middle = float((weight * (mean_predicted + errors)).sum())
+    # the error of the sum over the strata, each a sample without replacement
+    mean_errors = np.bincount(stratum, errors, len(sizes)) / np.maximum(counts, 1)
+    squares = np.bincount(stratum, (errors - mean_errors[stratum]) ** 2, len(sizes))
+    squares = squares + _unseen_squares(y, errors) * sizes / n
+    variances = squares / np.maximum(counts - 1, 1)
     unlabelled = 1 - counts / np.maximum(sizes, 1)
-    parts = (sizes / n) ** 2 * unlabelled * variances / np.maximum(counts, 1)
-    return middle, math.sqrt(parts.sum())
+    squared_errors = (sizes / n) ** 2 * unlabelled * variances / np.maximum(counts, 1)
+    return middle, math.sqrt(squared_errors.sum())
+
+
+def _unseen_squares(y: Floats, errors: Floats) -> float:
+    """Return what is added to the sum of squared errors of predicted labels, so that equal labels are no
+    certainty: a part of one squared unit, and more where few labels differ.
+    """
+    unit = 1.0
+    # differences of 0, 1/2 and 1 may be rare; other values are as large as the observed ones
+    if not np.isin(2 * y, np.arange(-2, 3)).all():
+        unit = float((errors**4).sum() / (errors**2).sum())
+    n_differing = len(y) * y.var() / unit
+    return unit * (_ALWAYS + _UNSEEN * math.exp(-n_differing / _FADE))
 
 
 def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
@@ -541,24 +551,31 @@ def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats
         The prediction of each labelled question (labels,), and the mean over all questions of the
         predictions by the same slopes (labels,).
     """
-    ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])  # none of the intercept
     mean_proxies = x.mean(axis=0)
     predicted = np.empty(len(y))
     means = np.empty(len(y))
     fold_of = np.arange(len(y)) % _FOLDS
     for fold in range(_FOLDS):
         in_fold = fold_of == fold
-        fitted_x = x[rows[~in_fold]]
-        fitted_y = y[~in_fold]
-        fitted_weight = weight[~in_fold] / weight[~in_fold].mean()
-        gram = fitted_x.T @ (fitted_x * fitted_weight[:, None])
-        slopes = np.linalg.solve(gram + ridge, fitted_x.T @ (fitted_weight * fitted_y))
+        others = ~in_fold
+        slopes = _ridge_slopes(x[rows[others]], y[others], weight[others])
         predicted[in_fold] = x[rows[in_fold]] @ slopes
         means[in_fold] = mean_proxies @ slopes
     deviation = predicted - np.average(predicted, weights=weight)
     variance = np.average(deviation**2, weights=weight)
-    covariance = np.average(deviation * y, weights=weight)
     if variance <= 1e-12:
         return 0.0 * predicted, 0.0 * means
-    slope = min(max(covariance / variance, 0.0), 1.0)
-    return slope * predicted, slope * means
+    covariance = np.average(deviation * y, weights=weight)
+    trust = min(max(covariance / variance, 0.0), 1.0)
+    return trust * predicted, trust * means
+
+
+def _ridge_slopes(x: Floats, y: Floats, weight: Floats) -> Floats:
+    """Return the slopes of a weighted ridge regression of y on x (labels, slopes), whose first column
+    is the intercept, which is not penalised.
+    """
+    ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
+    weight = weight / weight.mean()
+    gram = x.T @ (x * weight[:, None])
+    slopes: Floats = np.linalg.solve(gram + ridge, x.T @ (weight * y))
+    return slopes
