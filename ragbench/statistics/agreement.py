@@ -108,7 +108,7 @@ def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
     judged_names = set(judged["configuration"])
     labelled_names = set(labels["configuration"])
     names = judged_names | labelled_names
-    if "" in names:
+    if "" in names:  # a side that does not name its configuration is of the other side's only one
         if len(judged_names) > 1 or len(labelled_names) > 1:
             raise DataError(
                 f"judgements are of the configurations {sorted(judged_names)}, human labels of "
@@ -118,17 +118,17 @@ def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
         name = max(names)  # the name on one side, "" on the other
         judged["configuration"] = name
         labels["configuration"] = name
-    both = labels.merge(judged, on=KEYS, how="left", indicator=True)
-    is_judged = both["_merge"] == "both"
+    joined = labels.merge(judged, on=KEYS, how="left", indicator=True)
+    is_judged = joined["_merge"] == "both"
     if not is_judged.all():
         lost = (
-            f"{(~is_judged).sum()} of {len(both)} human labels are of answers that were not "
-            f"judged, first {both.loc[~is_judged, KEYS].iloc[0].to_dict()}"
+            f"{(~is_judged).sum()} of {len(joined)} human labels are of answers that were not "
+            f"judged, first {joined.loc[~is_judged, KEYS].iloc[0].to_dict()}"
         )
         if not is_judged.any():
             raise DataError(f"{lost}; pass the judgements of the answers that were labelled")
         warn_user(f"{lost}; they are left out")
-    return both[is_judged].drop(columns="_merge").reset_index(drop=True)
+    return joined[is_judged].drop(columns="_merge").reset_index(drop=True)
 
 
 SCALES = {
@@ -203,14 +203,12 @@ def judge_agreement(
     for criterion, part in labels.groupby("criterion", sort=False):
         scale = "nominal" if part["human"].isin(LEVELS["nominal"]).all() else "ordinal"
         scored = part[part["judge"].notna()]
-        pairs = {
-            "judge-human": scored[["judge", "human", "query_id"]].to_numpy(dtype=object),
-            "human-human": _pairs_of_people(part),
-        }
+        pairs = {"judge-human": scored[["judge", "human", "query_id"]].to_numpy(dtype=object)}
+        pairs_of_people = _pairs_of_people(part)
+        if len(pairs_of_people):
+            pairs["human-human"] = pairs_of_people
         for between, values in pairs.items():
-            if between == "human-human" and not len(values):
-                continue
-            table = _table(values, scale, alpha, seed).assign(
+            table = _statistics_with_intervals(values, scale, alpha, seed).assign(
                 criterion=criterion,
                 between=between,
                 scale=scale,
@@ -234,33 +232,45 @@ def _pairs_of_people(labels: pd.DataFrame) -> npt.NDArray[np.object_]:
     return np.array(rows, dtype=object).reshape(-1, 3)
 
 
-def _table(values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int) -> pd.DataFrame:
-    """Return a row per statistic of pairs of values; the columns of `values` are the first value, the
-    second value and the query.
+def _statistics_with_intervals(
+    values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int
+) -> pd.DataFrame:
+    """Return a row per statistic of the scale, with its bootstrap interval (accuracy: Wilson's).
+
+    The columns of `values` are the first rater's value, the second rater's and the query; a row per
+    pair of values.
     """
     query, query_ids = pd.factorize(values[:, 2])
     n_queries = len(query_ids)
     first = _on_scale(values[:, 0].astype(float), scale)
     second = _on_scale(values[:, 1].astype(float), scale)
-    draws = np.ones((1, n_queries))  # each query once; the others are resamples
-    if n_queries > 1:
-        rng = np.random.default_rng([seed, n_queries])
-        rates = np.full(n_queries, 1 / n_queries)
-        resamples = rng.multinomial(n_queries, rates, size=N_RESAMPLES)
-        draws = np.vstack([draws, resamples])
+    draws = _draws_of_queries(n_queries, seed)
     statistics = _statistics(first, second, query, draws, scale) if n_queries else {}
     rows = []
     for name in SCALES[scale]:
         value, *resampled = statistics.get(name, [math.nan])
         resampled = [number for number in resampled if math.isfinite(number)]
         low = high = math.nan
-        if math.isfinite(value) and resampled:
+        has_interval = math.isfinite(value) and len(resampled) > 0
+        if has_interval and name == "accuracy":  # no resample of 30 right verdicts has a wrong one
+            rates = np.bincount(query, first == second) / np.bincount(query)
+            low, high = wilson_interval(rates.sum(), n_queries, alpha)
+        elif has_interval:
             low, high = np.quantile(resampled, [alpha / 2, 1 - alpha / 2])
-            if name == "accuracy":  # no resample of 30 right verdicts has a wrong one
-                rates = np.bincount(query, first == second) / np.bincount(query)
-                low, high = wilson_interval(rates.sum(), n_queries, alpha)
         rows.append((name, value, low, high, len(values), n_queries))
     return pd.DataFrame(rows, columns="statistic value ci_low ci_high n n_queries".split())
+
+
+def _draws_of_queries(n_queries: int, seed: int) -> Floats:
+    """Return how often each draw has each query (draws, queries): the first draw has each once, the
+    others are bootstrap resamples; fewer than two queries are not resampled.
+    """
+    all_once = np.ones((1, n_queries))
+    if n_queries < 2:
+        return all_once
+    rng = np.random.default_rng([seed, n_queries])
+    rates = np.full(n_queries, 1 / n_queries)
+    return np.vstack([all_once, rng.multinomial(n_queries, rates, size=N_RESAMPLES)])
 
 
 def _statistics(
@@ -273,19 +283,13 @@ def _statistics(
         query: the number of the query of each pair (pairs,).
         draws: the weight of each query in each draw (draws, queries).
     """
-    values = np.unique(np.concatenate([first, second]))
-    k = len(values)
-    # each pair is in a cell of a k x k table: the first value is its row, the second its column
-    cell = np.searchsorted(values, first) * k + np.searchsorted(values, second)
-    per_query = np.zeros((draws.shape[1], k * k))
-    np.add.at(per_query, (query, cell), 1.0)
-    tables = (draws @ per_query).reshape(-1, k, k)
-    rates = tables / tables.sum(axis=(1, 2), keepdims=True)
-    accuracy = np.trace(rates, axis1=1, axis2=2)
-    first_rates = rates.sum(axis=2)
+    levels, rates = _rates_of_values(first, second, query, draws)
+    first_rates = rates.sum(axis=2)  # (draws, levels)
     second_rates = rates.sum(axis=1)
+    accuracy = np.trace(rates, axis1=1, axis2=2)
+    # the rates of independent raters with the same rates of values
     chance = first_rates[:, :, None] * second_rates[:, None]
-    squares = (values[:, None] - values) ** 2
+    squares = (levels[:, None] - levels) ** 2
     mean_rates = (first_rates + second_rates) / 2
     n_levels = len(LEVELS[scale])
     chance_of_ac1 = (mean_rates * (1 - mean_rates)).sum(axis=1) / (n_levels - 1)
@@ -305,10 +309,28 @@ def _statistics(
     return statistics
 
 
+def _rates_of_values(
+    first: Floats, second: Floats, query: npt.NDArray[np.int64], draws: Floats
+) -> tuple[Floats, Floats]:
+    """Return the observed levels, ascending, and for each draw the rate of each two levels among the
+    pairs (draws, level of the first, level of the second); the arguments are those of `_statistics`.
+    """
+    levels = np.unique(np.concatenate([first, second]))
+    k = len(levels)
+    cell = np.searchsorted(levels, first) * k + np.searchsorted(levels, second)  # of a k x k table
+    counts_by_query = np.zeros((draws.shape[1], k * k))
+    np.add.at(counts_by_query, (query, cell), 1.0)
+    counts = (draws @ counts_by_query).reshape(-1, k, k)
+    return levels, counts / counts.sum(axis=(1, 2), keepdims=True)
+
+
 def _on_scale(values: Floats, scale: str) -> Floats:
-    """Round values to the nearest level of the scale; 0.5 becomes 1 on the nominal scale."""
+    """Round values to the nearest level of the scale; 0.5 becomes 1 on the nominal scale, and a value in
+    the middle of two levels the lower one on the ordinal scale.
+    """
+    levels: Floats
     if scale == "nominal":
-        levels: Floats = np.floor(values + 0.5)
+        levels = np.floor(values + 0.5)
     else:
         levels = np.ceil(4 * values - 0.5) / 4
     return levels

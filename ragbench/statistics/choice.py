@@ -138,16 +138,16 @@ class MarginProof:
         table.insert(1, "cost", pd.Series([costs[name] for name in names], dtype="Float64"))
         table = table.sort_values(["cost", "name"], ignore_index=True)
         proven = table[table["proven"] & table["cost"].notna()]
-        if len(proven):
-            first = proven.iloc[0]
-            sentence = (
-                f"The {word} of {len(table)} configurations proven to be within {self.margin:g} of "
-                f"the best by {self.measure} is {first['name']} (mean {first['mean']:.3f}, cost "
-                f"{first['cost']:,.4g}): not worse by {self.margin:g} or more than any other, "
-                f"Holm-adjusted p {p_text(first['p_adjusted'], '= ')}, over {first['n']} queries."
-            )
-            return WithinMargin(table, self.best, str(first["name"]), sentence)
-        return WithinMargin(table, self.best, None, self._none_is_proven())
+        if proven.empty:
+            return WithinMargin(table, self.best, None, self._none_is_proven())
+        first = proven.iloc[0]
+        sentence = (
+            f"The {word} of {len(table)} configurations proven to be within {self.margin:g} of "
+            f"the best by {self.measure} is {first['name']} (mean {first['mean']:.3f}, cost "
+            f"{first['cost']:,.4g}): not worse by {self.margin:g} or more than any other, "
+            f"Holm-adjusted p {p_text(first['p_adjusted'], '= ')}, over {first['n']} queries."
+        )
+        return WithinMargin(table, self.best, str(first["name"]), sentence)
 
     def _none_is_proven(self) -> str:
         """Return a sentence for a table without a proven configuration; it adds how many queries a
@@ -186,11 +186,13 @@ def prove_within_margin(
             "not matter"
         )
     measure, matrix = matrix_of(scores_by_name, measure)
-    values = matrix.to_numpy() if higher_is_better(measure) else -matrix.to_numpy()
+    values = matrix.to_numpy()
+    lowest, highest = bounds_of(measure, values.ravel())
+    width = highest - lowest
+    if not higher_is_better(measure):
+        values = -values
     names = [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
-    lowest, highest = bounds_of(measure, matrix.to_numpy().ravel())
-    width = highest - lowest
     p_values = _p_of_worse(values, margin, width)
     adjusted = adjusted_p_values(p_values)
     table = pd.DataFrame(
@@ -223,35 +225,45 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
     n, n_columns = values.shape
     if n < 2:
         return np.full(n_columns, math.nan)
-    covariance = np.cov(values, rowvar=False)
-    sums = np.add.outer(np.diag(covariance), np.diag(covariance))
-    variance = sums - 2 * covariance
-    variance[variance <= 1e-12 * sums] = 0  # what rounding leaves of equal columns
+    # of each configuration (row) minus each rival (column), plus the margin
     means = values.mean(axis=0)
-    ahead = np.subtract.outer(means, means) + margin
-    errors_ahead = ahead / np.sqrt(np.maximum(variance, 1e-300))
+    lead = np.subtract.outer(means, means) + margin
+    variance = _variance_of_differences(values)
+    lead_in_errors = lead / np.sqrt(np.maximum(variance, 1e-300))
     if math.isfinite(width):
-        possible = _largest_possible_p(ahead, variance, width - margin, n)
+        possible_p = _largest_possible_p(lead, variance, width - margin, n)
     else:
-        errors_ahead[variance == 0] = -math.inf  # equal differences: p is 1
-        possible = np.zeros_like(ahead)
-    np.fill_diagonal(errors_ahead, math.inf)
-    np.fill_diagonal(possible, 0)
-    largest = np.zeros(n_columns)
+        lead_in_errors[variance == 0] = -math.inf  # equal differences: p is 1
+        possible_p = np.zeros_like(lead)
+    np.fill_diagonal(lead_in_errors, math.inf)
+    np.fill_diagonal(possible_p, 0)
+    largest_p = np.zeros(n_columns)
     columns = np.arange(n_columns)
-    rivals = errors_ahead.argmin(axis=1)
-    while len(columns):
+    rivals = lead_in_errors.argmin(axis=1)
+    while len(columns):  # each step tries one more rival of the columns that need it
         differences = [
             values[:, column] - values[:, rival]
             for column, rival in zip(columns, rivals, strict=True)
         ]
         p_values = p_above(differences, [-width] * len(columns), -margin)
-        largest[columns] = np.maximum(largest[columns], p_values)
-        possible[columns, rivals] = 0
-        may_be_larger = possible.max(axis=1) > np.maximum(largest, _NEGLIGIBLE)
-        columns = np.flatnonzero(may_be_larger & (largest < 0.5))
-        rivals = possible[columns].argmax(axis=1)
-    return largest
+        largest_p[columns] = np.maximum(largest_p[columns], p_values)
+        possible_p[columns, rivals] = 0  # this rival is done
+        may_be_larger = possible_p.max(axis=1) > np.maximum(largest_p, _NEGLIGIBLE)
+        columns = np.flatnonzero(may_be_larger & (largest_p < 0.5))
+        rivals = possible_p[columns].argmax(axis=1)
+    return largest_p
+
+
+def _variance_of_differences(values: Floats) -> Floats:
+    """Return the variance of the difference of every two columns (columns, columns); exactly 0 for
+    columns that differ by a constant.
+    """
+    covariance = np.cov(values, rowvar=False)
+    variances = np.diag(covariance)
+    sums = np.add.outer(variances, variances)
+    variance: Floats = sums - 2 * covariance
+    variance[variance <= 1e-12 * sums] = 0  # what rounding leaves
+    return variance
 
 
 def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> Floats:
@@ -265,14 +277,16 @@ def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> 
     if loss <= 0:
         return np.zeros_like(mean)
     variance = variance * (n - 1) / n
-    above = np.maximum(mean, 0) + loss
-    fraction_lost = variance / (variance + above**2)
-    other = above + variance / above - loss  # the value that is not -`loss`
+    # the two values with this mean and variance: -loss, and the other one
+    mean_above_loss = np.maximum(mean, 0) + loss
+    fraction_lost = variance / (variance + mean_above_loss**2)
+    other = mean_above_loss + variance / mean_above_loss - loss
     n_lost = n * fraction_lost + 1  # with the unseen value
     n_other = n * (1 - fraction_lost)
+    # the sum of log(1 + s x) at the best s, over both
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_lost = n_lost * np.log(n_lost * (loss + other) / (other * (n + 1)))
-        of_other = n_other * np.log(n_other * (loss + other) / (loss * (n + 1)))
-        exponent = of_lost + of_other
-    is_ahead = (mean > 0) & (n_other * other > n_lost * loss)
-    return np.where(is_ahead, np.exp(-exponent), 1.0)
+        sum_of_lost = n_lost * np.log(n_lost * (loss + other) / (other * (n + 1)))
+        sum_of_other = n_other * np.log(n_other * (loss + other) / (loss * (n + 1)))
+        bound = np.exp(-(sum_of_lost + sum_of_other))
+    has_positive_mean = (mean > 0) & (n_other * other > n_lost * loss)  # also with the unseen value
+    return np.where(has_positive_mean, bound, 1.0)

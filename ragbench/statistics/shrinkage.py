@@ -68,22 +68,31 @@ def expected_gain(gains: pd.DataFrame, *, seed: int = 0) -> ExpectedGain:
     observed = float(means[best])
     if observed <= 0:
         return ExpectedGain(name, observed, observed)
-    with_baseline = np.vstack([np.zeros(values.shape[1]), values])  # the baseline is row 0
-    covariance = np.cov(with_baseline) / values.shape[1]
+    return ExpectedGain(name, observed, observed - _expected_luck(values, seed))
+
+
+def _expected_luck(gains: Floats, seed: int) -> float:
+    """Estimate the mean error of the gain of the best configuration, from the gains of all of them over
+    the baseline (configurations, questions); see `expected_gain`.
+    """
+    n_questions = gains.shape[1]
+    with_baseline = np.vstack([np.zeros(n_questions), gains])  # the baseline is row 0
+    covariance = np.cov(with_baseline) / n_questions  # of the means
     true_gains = _shrunk(with_baseline.mean(axis=1), covariance)
     rng = np.random.default_rng(seed)
     errors = rng.multivariate_normal(np.zeros(len(covariance)), covariance, _DRAWS, method="eigh")
     winners = (true_gains + errors).argmax(axis=1)
-    luck = errors[np.arange(_DRAWS), winners][winners > 0]
-    expected = observed - float(luck.mean()) if len(luck) else observed
-    return ExpectedGain(name, observed, expected)
+    errors_of_winners = errors[np.arange(_DRAWS), winners]
+    luck = errors_of_winners[winners > 0]  # a winning baseline is not chosen for its luck
+    return float(luck.mean()) if len(luck) else 0.0
 
 
 def _shrunk(means: Floats, covariance: Floats) -> Floats:
     """Return means that are shrunk towards their mean until they vary as much as true means: by their
-    variance minus the variance of their errors.
+    variance minus the variance of their errors, which have this covariance.
     """
     n = len(means)
+    # of errors about their mean, as `variance` is of the means about theirs
     variance_of_errors = (np.trace(covariance) - covariance.sum() / n) / (n - 1)
     variance = means.var(ddof=1)
     if variance <= 0:

@@ -518,8 +518,8 @@ def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, fl
     # the error of the sum over the strata, each a sample without replacement
     mean_errors = np.bincount(stratum, errors, len(sizes)) / np.maximum(counts, 1)
     squares = np.bincount(stratum, (errors - mean_errors[stratum]) ** 2, len(sizes))
-    squares = squares + _unseen_squares(y, errors) * sizes / n
-    variances = squares / np.maximum(counts - 1, 1)
+    unseen_squares = _unseen_squares(y, errors) * sizes / n
+    variances = (squares + unseen_squares) / np.maximum(counts - 1, 1)
     unlabelled = 1 - counts / np.maximum(sizes, 1)
     squared_errors = (sizes / n) ** 2 * unlabelled * variances / np.maximum(counts, 1)
     return middle, math.sqrt(squared_errors.sum())
@@ -575,7 +575,7 @@ def _ridge_slopes(x: Floats, y: Floats, weight: Floats) -> Floats:
     is the intercept, which is not penalised.
     """
     ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
-    weight = weight / weight.mean()
-    gram = x.T @ (x * weight[:, None])
-    slopes: Floats = np.linalg.solve(gram + ridge, x.T @ (weight * y))
+    relative_weight = weight / weight.mean()
+    gram = x.T @ (x * relative_weight[:, None])
+    slopes: Floats = np.linalg.solve(gram + ridge, x.T @ (relative_weight * y))
     return slopes
