@@ -84,7 +84,8 @@ def _tidy(scores: Scores, what: str) -> pd.DataFrame:
 
 class _Layout(NamedTuple):
     """Where a frame of scores has each measure and query: the columns of measures and queries of all
-    rows, and the row numbers and queries of each measure.
+    rows, and by measure the numbers of its `rows` and their queries (`indexes`). Frames of the same
+    layout, such as those of a sweep, are searched once.
     """
 
     measures: pd.Series[str]
@@ -116,15 +117,16 @@ class _Layout(NamedTuple):
             pairs.duplicated(), frame, f"{what}: two values; keep one row per query and measure"
         )
         layout = cls(frame["measure"], frame["query_id"], {}, {})
-        rows_by_measure = np.argsort(measure_codes, kind="stable")
+        # the row numbers, sorted by measure and cut where the next measure begins
+        sorted_rows = np.argsort(measure_codes, kind="stable")
         ends = np.cumsum(np.bincount(measure_codes))
-        rows_of_measures = np.split(rows_by_measure, ends[:-1])
+        rows_of_measures = np.split(sorted_rows, ends[:-1])
         all_queries = pd.Index(ids)
         index = all_queries
         codes_of_index = np.arange(len(ids))
         for name, rows in zip(names, rows_of_measures, strict=True):
             codes_of_rows = query_codes[rows]
-            if not np.array_equal(codes_of_rows, codes_of_index):
+            if not np.array_equal(codes_of_rows, codes_of_index):  # else share the last index
                 codes_of_index = codes_of_rows
                 index = all_queries.take(codes_of_index)
             layout.rows[str(name)] = rows

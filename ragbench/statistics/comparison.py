@@ -95,19 +95,21 @@ def summarise(scores: Scores, *, alpha: float = ALPHA) -> pd.DataFrame:
 def means(scores: Scores, *, alpha: float = ALPHA) -> list[Mean]:
     """Return the rows of `summarise` as records: making a frame takes longer than computing them."""
     check_alpha(alpha)
-    table = by_measure(scores, "scores")
-    columns = [values.dropna().to_numpy(dtype=float) for values in table.values()]
+    values_by_measure = by_measure(scores, "scores")
+    scored_values = [values.dropna().to_numpy(dtype=float) for values in values_by_measure.values()]
     bounds = []
-    for measure, column in zip(table, columns, strict=True):
-        bounds.append(Bounds(*bounds_of(measure, column)))
-    low, high, *_ = mean_intervals(columns, bounds, alpha, tested=False)
+    for measure, scored in zip(values_by_measure, scored_values, strict=True):
+        bounds.append(Bounds(*bounds_of(measure, scored)))
+    intervals = mean_intervals(scored_values, bounds, alpha, tested=False)
     rows = []
-    for i, (measure, column) in enumerate(zip(table, columns, strict=True)):
-        is_rate = bool(np.isin(column, (0.0, 1.0)).all())
-        if len(column) > 1 and is_rate:
-            low[i], high[i] = wilson_interval(column.sum(), len(column), alpha)
-        n_queries = len(table[measure])  # with the unscored ones
-        rows.append(Mean(measure, mean(column), low[i], high[i], len(column), n_queries))
+    for i, measure in enumerate(values_by_measure):
+        scored = scored_values[i]
+        low, high = intervals.low[i], intervals.high[i]
+        is_binary = bool(np.isin(scored, (0.0, 1.0)).all())
+        if len(scored) > 1 and is_binary:
+            low, high = wilson_interval(scored.sum(), len(scored), alpha)
+        n_queries = len(values_by_measure[measure])  # with the unscored ones
+        rows.append(Mean(measure, mean(scored), low, high, len(scored), n_queries))
     return rows
 
 

@@ -63,6 +63,7 @@ def compare_readable(
         measures, options: as in `compare_all`.
     """
     observed = compare_all(scores_by_name, baseline, measures=measures, **options)
+    # the measures whose fractions of missing verdicts differ
     bounded = [
         measure
         for measure in observed["measure"].unique()
@@ -71,15 +72,13 @@ def compare_readable(
     if not bounded:
         return observed
     tables = [observed]
-    for favours_contenders in (False, True):
+    for contenders_get_highest in (False, True):
         filled = {}
         for name, scores in scores_by_name.items():
-            is_favoured = favours_contenders != (name == baseline)
-            for measure in bounded:
-                lowest, highest = bounds_of(measure)
-                value = highest if is_favoured else lowest
-                scores = _filled(scores, unreadable.get(name, {}), measure, value)
-            filled[name] = scores
+            is_contender = name != baseline
+            gets_highest = is_contender == contenders_get_highest
+            missing = unreadable.get(name, {})
+            filled[name] = _filled_by_bounds(scores, missing, bounded, gets_highest=gets_highest)
         tables.append(compare_all(filled, baseline, measures=measures, **options))
     return printed_short(_weakest(tables, bounded), short_comparison)
 
@@ -96,17 +95,19 @@ def unreadable_note(
     >>> unreadable_note("llm_correctness", {"a": scores, "b": scores}, {"a": {"llm_correctness": {"d"}}})
     "llm_correctness: the judge's verdict is missing for 1 of 4 answers of a, 0 of 3 of b; the decision is by the worse bound, so it holds whatever these verdicts would have been"
     """  # noqa: E501
-    counts = {}
+    fractions = set()
+    texts: list[str] = []
     for name, scores in scores_by_name.items():
-        missing = len(unreadable.get(name, {}).get(measure, ()))
+        n_missing = len(unreadable.get(name, {}).get(measure, ()))
         n_read = int(scores.loc[scores["measure"] == measure, "value"].notna().sum())
-        counts[name] = (missing, n_read + missing)
-    if len({n_missing / max(1, n) for n_missing, n in counts.values()}) < 2:
+        n = n_read + n_missing
+        fractions.add(n_missing / max(1, n))
+        answers = "" if texts else " answers"  # only the first configuration spells it out
+        texts.append(f"{n_missing} of {n}{answers} of {name}")
+    if len(fractions) < 2:
         return ""
-    parts = [f"{n_missing} of {n} answers of {name}" for name, (n_missing, n) in counts.items()]
-    others = [part.replace(" answers", "") for part in parts[1:]]
     return (
-        f"{measure}: the judge's verdict is missing for {', '.join([parts[0], *others])}; the "
+        f"{measure}: the judge's verdict is missing for {', '.join(texts)}; the "
         "decision is by the worse bound, so it holds whatever these verdicts would have been"
     )
 
@@ -119,6 +120,18 @@ def _filled(
     is_unreadable = scores["query_id"].isin(unreadable.get(measure, ()))
     is_missing = is_unreadable & (scores["measure"] == measure) & values.isna()
     return scores.assign(value=values.mask(is_missing, value))
+
+
+def _filled_by_bounds(
+    scores: pd.DataFrame, unreadable: Unreadable, measures: Sequence[str], *, gets_highest: bool
+) -> pd.DataFrame:
+    """Return the scores with the highest (else the lowest) value for each missing verdict of some
+    measures.
+    """
+    for measure in measures:
+        lowest, highest = bounds_of(measure)
+        scores = _filled(scores, unreadable, measure, highest if gets_highest else lowest)
+    return scores
 
 
 def _weakest(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.DataFrame:

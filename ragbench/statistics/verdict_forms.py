@@ -48,21 +48,13 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
     label. The question is a digest of the source, so that summaries of one source by several systems are
     paired.
     """
-    by_annotator: dict[str, list[float]] = {}
+    verdicts_by_annotator: dict[str, list[float]] = {}
     for annotation in _records(sample, "annotations"):
-        labels = annotation.get("label")
-        if isinstance(labels, str):
-            labels = [labels]
-        if not labels:  # a note without a label
-            continue
-        if not isinstance(labels, list):
-            raise DataError(f"label is {type(labels).__name__}; expected a list of labels")
         names = ("annotator_id", "annotator", "annotator_name")
         annotator = next((annotation[name] for name in names if name in annotation), "")
-        coarse = [str(label).partition(".")[0] for label in labels]
-        verdicts = [_labelled(label, FAITHBENCH_LABELS) for label in coarse]
-        by_annotator.setdefault(str(annotator), []).extend(verdicts)
-    person = _mean([min(verdicts) for verdicts in by_annotator.values()])
+        if verdicts := _verdicts_of_annotation(annotation):
+            verdicts_by_annotator.setdefault(str(annotator), []).extend(verdicts)
+    person = _mean([min(verdicts) for verdicts in verdicts_by_annotator.values()])
     if sample["annotations"] == []:
         person = 1.0
     fields = dict(sample)
@@ -75,6 +67,19 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
         "system": _system(fields),
         "person": person,
     }
+
+
+def _verdicts_of_annotation(annotation: Record) -> list[float]:
+    """Return the verdict of each label of an annotation in FaithBench; [] for a note without a label."""
+    labels = annotation.get("label")
+    if not labels:
+        return []
+    if isinstance(labels, str):
+        labels = [labels]
+    if not isinstance(labels, list):
+        raise DataError(f"label is {type(labels).__name__}; expected a list of labels")
+    without_sub_labels = [str(label).partition(".")[0] for label in labels]
+    return [_verdict_of_label(label, FAITHBENCH_LABELS) for label in without_sub_labels]
 
 
 def _detectors(fields: Record) -> Row:
@@ -126,15 +131,7 @@ def row_of_summeval(record: Record, criterion: str) -> Row:
     the criterion are judges.
     """
     criterion = criterion or "consistency"
-    means: Row = {}
-    for name, value in record.items():
-        annotations = value if isinstance(value, list) else [value]
-        if not annotations or not all(isinstance(item, Mapping) for item in annotations):
-            continue
-        scores = [item[criterion] for item in annotations if item.get(criterion) is not None]
-        if scores:
-            group = str(name).removesuffix("_annotations")
-            means[group] = _mean([_scaled(score, SUMMEVAL_SCALE) for score in scores])
+    means = _mean_scores_by_group(record, criterion)
     if "expert" not in means and "turker" not in means:
         annotations = [
             *_records(record, "expert_annotations"),
@@ -151,6 +148,22 @@ def row_of_summeval(record: Record, criterion: str) -> Row:
     }
 
 
+def _mean_scores_by_group(record: Record, criterion: str) -> Row:
+    """Return group of annotators (or judge) -> mean score by the criterion, for each field of a SummEval
+    record that holds annotations: an object criterion -> score, or a list of them.
+    """
+    means: Row = {}
+    for name, value in record.items():
+        annotations = value if isinstance(value, list) else [value]
+        if not all(isinstance(annotation, Mapping) for annotation in annotations):
+            continue
+        scores = [annotation.get(criterion) for annotation in annotations]
+        scaled = [_scaled(score, SUMMEVAL_SCALE) for score in scores if score is not None]
+        if scaled:
+            means[str(name).removesuffix("_annotations")] = _mean(scaled)
+    return means
+
+
 FORMS = (
     Form("FaithBench", ("source", "summary", "annotations"), row_of_faithbench),
     Form("RAGChecker", ("query_id", "retrieved2response"), row_of_ragchecker),
@@ -162,35 +175,22 @@ FORMS = (
 
 
 def rows_of_json(value: Any, source: str, criterion: str) -> list[Row]:
-    """Return the rows in the value of a JSON file, or in the records of JSON Lines.
+    """Return a row per record in the value of a JSON file, or in the values of JSON Lines.
 
     Raises:
         DataError: the value has none of the known forms (the message lists its fields), or a record
             cannot be read (the message has its number).
         ConfigError: a criterion is given, but the file has a form without criteria.
     """
-    if isinstance(value, Mapping):
-        lists = (
-            value.get("samples"),
-            value.get("results"),
-        )  # where FaithBench and RAGChecker have them
-        value = next((part for part in lists if isinstance(part, list)), [value])
-    first = value[0] if isinstance(value, list) and value else None
-    fields = first.keys() if isinstance(first, Mapping) else ()
-    form = next((form for form in FORMS if {*form.fields} <= {*fields}), None)
-    if form is None:
-        expected = "; ".join(f"{form.name}: {', '.join(form.fields)}" for form in FORMS)
-        raise DataError(
-            f"{source} has no known form of verdicts; the fields found are {_listed(fields)}, expected "
-            f"are the fields of {expected}"
-        )
+    records = _record_list(value)
+    form = _form_of(records, source)
     if criterion and form.read is not row_of_summeval:
         raise ConfigError(
             f"{source} has the form of {form.name}, which has no criteria; leave out "
             f"criterion={criterion!r}"
         )
     rows = []
-    for number, record in enumerate(value, 1):
+    for number, record in enumerate(records, 1):
         where = f"{source}, record {number} ({form.name})"
         if not isinstance(record, Mapping):
             raise DataError(f"{where} is {type(record).__name__}; expected an object")
@@ -200,6 +200,37 @@ def rows_of_json(value: Any, source: str, criterion: str) -> list[Row]:
         with located(where):
             rows.append(form.read(record, criterion))
     return rows
+
+
+def _record_list(value: Any) -> list[Any]:
+    """Return the records in the value of a JSON file: a list; an object that has them in the field
+    `samples` (FaithBench) or `results` (RAGChecker); or one record. [] for another value.
+    """
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, Mapping):
+        return []
+    for name in ("samples", "results"):
+        if isinstance(value.get(name), list):
+            records: list[Any] = value[name]
+            return records
+    return [value]
+
+
+def _form_of(records: list[Any], source: str) -> Form:
+    """Return the first form whose fields are all in the first record; `source` names the file in the
+    message of the DataError if there is none.
+    """
+    first = records[0] if records else None
+    fields = first.keys() if isinstance(first, Mapping) else ()
+    for form in FORMS:
+        if {*form.fields} <= {*fields}:
+            return form
+    expected = "; ".join(f"{form.name}: {', '.join(form.fields)}" for form in FORMS)
+    raise DataError(
+        f"{source} has no known form of verdicts; the fields found are {_listed(fields)}, expected "
+        f"are the fields of {expected}"
+    )
 
 
 def is_qrels(text: str) -> bool:
@@ -226,8 +257,8 @@ def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
     """
     by_passage: dict[tuple[str, str], Row] = {}
     for name, path in {"person": people, **judges}.items():
-        n_shared = 0
-        for query, grades in _graded(Path(path)).items():
+        n_shared = 0  # passages that people graded, too
+        for query, grades in _read_grades(Path(path)).items():
             for passage, grade in grades.items():
                 new: Row = {"question": query, "system": passage, "person": math.nan}
                 row = by_passage.setdefault((query, passage), new)
@@ -240,7 +271,7 @@ def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
     return [*by_passage.values()]
 
 
-def _graded(path: Path) -> Mapping[str, Mapping[str, int]]:
+def _read_grades(path: Path) -> Mapping[str, Mapping[str, int]]:
     """Read a file of TREC's qrels: query -> passage -> grade.
 
     Raises:
@@ -284,19 +315,22 @@ def _system(record: Record) -> str:
     return ""
 
 
-def _labelled(label: Any, verdicts: Mapping[str, float]) -> float:
+def _verdict_of_label(label: str, verdicts: Mapping[str, float]) -> float:
+    """Return the verdict of a label; DataError if `verdicts` (label -> verdict) has none."""
     if label not in verdicts:
         raise DataError(
-            f"the label is {abridged(printable(str(label)), 40)!r}; expected one of {_listed(verdicts)}"
+            f"the label is {abridged(printable(label), 40)!r}; expected one of {_listed(verdicts)}"
         )
     return verdicts[label]
 
 
 def _entailed(label: Any) -> float:
     """Return 1 if a text entails a claim; of several texts, if at least one does."""
-    if isinstance(label, list):
-        return max((_labelled(str(one), RAGCHECKER_LABELS) for one in label), default=0.0)
-    return _labelled(str(label), RAGCHECKER_LABELS)
+    labels = label if isinstance(label, list) else [label]
+    return max(
+        (_verdict_of_label(str(text_label), RAGCHECKER_LABELS) for text_label in labels),
+        default=0.0,
+    )
 
 
 def _scaled(score: Any, scale: tuple[float, float]) -> float:

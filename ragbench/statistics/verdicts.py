@@ -69,24 +69,31 @@ def load_verdicts(
         table = _read_csv(path)
         unit = "line"
     verdicts = table.drop(columns=["question", "system"]).astype(float)
-    is_valid = verdicts.isna() | (verdicts.ge(0) & verdicts.le(1))
-    has_invalid = ~is_valid.all(axis=1)
-    if has_invalid.any():
-        number = int(has_invalid.to_numpy().argmax()) + 1
-        if unit == "line":
-            number += 1  # the header is the first line
-        raise DataError(
-            f"{path}: {verdicts[has_invalid].iloc[0].to_dict()} in {unit} {number}; expected "
-            "verdicts from 0 to 1"
-        )
+    _check_range(verdicts, path, unit)
     table = table[["question", "system"]].astype(str).join(verdicts)
-    twice = table.duplicated(["question", "system"])
-    if twice.any():
-        row = table[twice].iloc[0]
+    is_second = table.duplicated(["question", "system"])
+    if is_second.any():
+        row = table[is_second].iloc[0]
         raise DataError(
             f"{path} has two verdicts on question {row['question']!r} of {row['system']!r}"
         )
     return table
+
+
+def _check_range(verdicts: pd.DataFrame, path: Path, unit: str) -> None:
+    """Raise DataError for the first row with a verdict outside [0, 1]; NaN is allowed. `unit` is what a
+    row is in the file: a line (of a CSV file), a record or a passage.
+    """
+    is_valid = verdicts.isna() | (verdicts.ge(0) & verdicts.le(1))
+    is_invalid_row = ~is_valid.all(axis=1)
+    if is_invalid_row.any():
+        number = int(is_invalid_row.to_numpy().argmax()) + 1
+        if unit == "line":
+            number += 1  # the header is the first line
+        raise DataError(
+            f"{path}: {verdicts[is_invalid_row].iloc[0].to_dict()} in {unit} {number}; expected "
+            "verdicts from 0 to 1"
+        )
 
 
 def _text(path: Path) -> str:
@@ -128,8 +135,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
         table = pd.read_csv(path, dtype={"question": str, "question_id": str, "query_id": str})
     except (OSError, ValueError) as exc:
         raise DataError(f"{path} cannot be read as a CSV file of verdicts: {exc}") from exc
-    ids = [name for name in ("question_id", "query_id", "question") if name in table]
-    if "question" in ids[1:]:  # the question is its id; this column is its text
+    has_id = "question_id" in table or "query_id" in table
+    if has_id and "question" in table:  # the question is its id; this column is its text
         table = table.drop(columns="question")
     table = table.rename(columns=_NAMES)
     for name in _COLUMNS:
