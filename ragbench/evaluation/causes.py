@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, overload
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, unknown_chunk
+from ragbench.errors import ConfigError, DataError, plural, unknown_chunk
 from ragbench.evaluation.evidence_reach import (
     UNCHANGED,
     EvidenceMeter,
@@ -77,7 +77,7 @@ RELEVANT = 0.75
 
 _STEPS_AFTER_SEARCH = ("reranker", "diversity")
 
-_CONFLICT = 0.5  # smallest `_difference` of an answer that contradicts a label
+_CONFLICT = 0.5  # smallest `_contradiction` of an answer that contradicts a label
 _DETAIL = re.compile(r"\d[\w.,]*|(?<![.!?] )(?<!^)\b[A-Z][\w-]+")
 _NEGATION = re.compile(r"(?i)\b(?:not?|never|none|neither|nor|without|cannot)\b|n['’]t\b")
 _SAME_WORDS = 0.8  # smallest token F1 of an answer in the words of the reference
@@ -95,7 +95,7 @@ class _Question(NamedTuple):
     """A question with its answer, scores and evidence.
 
     Attributes:
-        measure: the measure that decides whether the answer is right; "" if none does.
+        scores: measure -> value, of the measures that are scored.
         reach: how much of the evidence each stage holds; None if no label names the evidence.
         depth: the depth of the ranking that counts in `reach`.
         thresholds: as of `diagnose`.
@@ -105,11 +105,15 @@ class _Question(NamedTuple):
     case: Case
     answer: Answer
     scores: Mapping[str, float]
-    measure: str
     reach: EvidenceReach | None
     depth: int
     is_english: bool
     thresholds: Mapping[str, float]
+
+    @property
+    def measure(self) -> str:
+        """Return the measure that decides whether the answer is right; "" if none does."""
+        return next((name for name in _DECISIVE if name in self.scores), "")
 
     @property
     def is_wrong(self) -> bool:
@@ -124,6 +128,16 @@ class _Question(NamedTuple):
     def threshold(self, part: str) -> float:
         """Return the value that the part must reach; of a part that decides nothing, its default."""
         return self.thresholds.get(part, 0.0) or THRESHOLDS[part]
+
+
+class _Finding(NamedTuple):
+    """A cause, one of `CAUSES` or "" for none, and its evidence: a sentence that says how it is known."""
+
+    cause: str
+    evidence: str
+
+
+_NOTHING_FOUND = _Finding("", "")
 
 
 class Diagnosed(Protocol):
@@ -246,7 +260,7 @@ def diagnose(
     answer_of = answers_by_query(dataset, answers)
     evidence_meter = EvidenceMeter(dataset, chunks)
     _check_chunking(run, answers, [chunk.chunk_id for chunk in chunks])
-    values = values_by_query(scores.dropna(subset=["value"]))
+    scores_of = values_by_query(scores.dropna(subset=["value"]))
     explanations = {(each.query_id, each.criterion): each.explanation for each in judgements}
     is_english = answer_language(dataset, answers).is_english
     rows = []
@@ -254,44 +268,59 @@ def diagnose(
         query_id = case.query_id
         missing = Answer(query_id, "", outcome="failed", error="no answer came back")
         answer = answer_of.get(query_id, missing)
-        measures = values.get(query_id, {})
-        decisive = next((name for name in _DECISIVE if name in measures), "")
         reach = evidence_meter.reach(
             case,
             answer,
-            ranking(run.get(query_id, {}))[:depth],
-            {step: ranking(of_step.get(query_id, {})) for step, of_step in stages.items()},
-            filtered.get(query_id, ()),
+            ranking=ranking(run.get(query_id, {}))[:depth],
+            stages={step: ranking(of_step.get(query_id, {})) for step, of_step in stages.items()},
+            filtered=filtered.get(query_id, ()),
         )
         question = _Question(
-            dataset, case, answer, measures, decisive, reach, depth, is_english, thresholds
+            dataset,
+            case,
+            answer,
+            scores_of.get(query_id, {}),
+            reach,
+            depth,
+            is_english,
+            thresholds,
         )
-        has_failed = _failed(question)
-        if has_failed:
-            cause, evidence = _cause(question)
-        else:
-            cause, evidence = _doubt_about_label(question)
-        evidence += _explained(cause, query_id, explanations)
-        if has_failed and measures.get("context_diversity_met") == 0:
-            evidence += f"; its contexts are of few documents for a {case.query_type} question"
-        row = {
-            "query_id": query_id,
-            "category": case.category,
-            "question": case.text,
-            "failed": has_failed,
-            "cause": cause,
-            "evidence": evidence,
-            "measure": decisive,
-            "value": measures.get(decisive, pd.NA),
-            "held": pd.NA if reach is None else reach.context,
-        }
-        rows.append(row)
+        rows.append(_diagnosed(question, explanations))
     table = pd.DataFrame(rows, columns=_COLUMNS)
     return table.astype({"failed": bool, "value": "Float64", "held": "Float64"})
 
 
+def _diagnosed(
+    question: _Question, explanations: Mapping[tuple[str, str], str]
+) -> dict[str, object]:
+    """Return the row of one question in the table of `diagnose`.
+
+    Args:
+        explanations: (query_id, criterion) -> the judge's explanation of its verdict.
+    """
+    case = question.case
+    has_failed = _has_failed(question)
+    cause, evidence = _cause_of(question) if has_failed else _doubt_about_label(question)
+    evidence += _explained(cause, case.query_id, explanations)
+    if has_failed and question.scores.get("context_diversity_met") == 0:
+        evidence += f"; its contexts are of few documents for a {case.query_type} question"
+    return {
+        "query_id": case.query_id,
+        "category": case.category,
+        "question": case.text,
+        "failed": has_failed,
+        "cause": cause,
+        "evidence": evidence,
+        "measure": question.measure,
+        "value": question.scores.get(question.measure, pd.NA),
+        "held": pd.NA if question.reach is None else question.reach.context,
+    }
+
+
 def _explained(cause: str, query_id: str, explanations: Mapping[tuple[str, str], str]) -> str:
-    """Return the judge's explanation as the end of a sentence; "" if no verdict decided the cause."""
+    """Return the judge's explanation of the verdict that decided a cause, as the end of a sentence: of
+    correctness if the answer may be right, of faithfulness if it is unsupported; "" for other causes.
+    """
     if cause in DISPUTED:
         criterion = "correctness"
     elif cause in ("fabricated", "contradicts"):
@@ -319,7 +348,7 @@ def _diagnosis_of(result: Diagnosed) -> pd.DataFrame:
     return table
 
 
-def _failed(question: _Question) -> bool:
+def _has_failed(question: _Question) -> bool:
     """Return True if the question did not pass, by its pass_rate or else by its labels."""
     if "pass_rate" in question.scores:
         return question.scores["pass_rate"] == 0
@@ -329,46 +358,50 @@ def _failed(question: _Question) -> bool:
     return bool(reasons)
 
 
-def _doubt_about_label(question: _Question) -> tuple[str, str]:
-    """Return "label_in_doubt" and its evidence for a question that did not fail; ("", "") if its label
+def _doubt_about_label(question: _Question) -> _Finding:
+    """Return "label_in_doubt" with its evidence for a question that did not fail; nothing if its label
     is not in doubt.
     """
     if question.case.answerable:
-        cause, evidence = _disputed(question)
-        if cause == "label_in_doubt":
-            return cause, evidence
-    return "", ""
+        finding = _judge_against_labels(question)
+        if finding.cause == "label_in_doubt":
+            return finding
+    return _NOTHING_FOUND
 
 
-def _cause(question: _Question) -> tuple[str, str]:
-    """Return the cause of a failed question, and its evidence: a sentence that says how it is known."""
+def _cause_of(question: _Question) -> _Finding:
+    """Return the first cause of a failed question: the verdict or the labels, then a stage before
+    generation that lost the evidence, then generation.
+    """
     if not question.case.answerable:
         return _cause_of_unanswerable(question)
-    cause, evidence = _disputed(question)
-    if cause:
-        return cause, evidence
+    disputed = _judge_against_labels(question)
+    if disputed.cause:
+        return disputed
     reach = question.reach
-    if reach is not None and not reach.holds(reach.context):  # lost on the way to the context
-        return _lost(question, reach)
+    if reach is not None and not reach.holds(reach.context):
+        return _loss_before_generation(question, reach)
     return _cause_in_generation(question)
 
 
-def _cause_of_unanswerable(question: _Question) -> tuple[str, str]:
-    """Return the cause and evidence of a failed question without an answer in the documents."""
+def _cause_of_unanswerable(question: _Question) -> _Finding:
+    """Return the cause of a failed question without an answer in the documents."""
     if question.answer.attempted:
-        return "unanswerable_answered", "the documents hold no answer, and an answer was given"
+        return _Finding(
+            "unanswerable_answered", "the documents hold no answer, and an answer was given"
+        )
     if question.answer.failed:
         return _request_failed(question)
     return _requirement_missed(question)
 
 
-def _request_failed(question: _Question) -> tuple[str, str]:
-    return "request_failed", question.answer.error or "the request failed"
+def _request_failed(question: _Question) -> _Finding:
+    return _Finding("request_failed", question.answer.error or "the request failed")
 
 
-def _cause_in_generation(question: _Question) -> tuple[str, str]:
-    """Return the cause and evidence of a failed question whose evidence was not lost before generation,
-    or is not labelled.
+def _cause_in_generation(question: _Question) -> _Finding:
+    """Return the cause of a failed question whose evidence was not lost before generation, or is not
+    labelled.
     """
     answer, reach = question.answer, question.reach
     if answer.failed:
@@ -376,25 +409,38 @@ def _cause_in_generation(question: _Question) -> tuple[str, str]:
     if answer.attempted:
         if _misses_requirement(question):
             return _requirement_missed(question)
-        unsupported = _unsupported_by(question.scores)
-        if unsupported:
-            low_support = f"{unsupported} is {question.scores[unsupported]:.2f}"
-            if reach is None or not reach.located:
-                return "fabricated", low_support
-            conflict = _conflict(question)
-            if conflict:
-                return "contradicts", f"{low_support}, and {conflict}"
-    verdict = _verdict(question)
+        unsupported = _unsupported(question)
+        if unsupported.cause:
+            return unsupported
+    symptom = _symptom(question)
     cause = "not_used" if answer.attempted else "refused"
     if reach is None:
-        return cause, verdict
+        return _Finding(cause, symptom)
     in_context = reach.shown(reach.context)
-    if not reach.located:
-        return "unknown_chunk", (
-            f"{verdict}; the context has chunks of {in_context} ({reach.shown(reach.deep)} in the best "
-            f"{question.depth}), and no label says whether they hold what the answer needs"
-        )
-    return cause, f"{verdict} although the context holds {in_context}"
+    if reach.located:
+        return _Finding(cause, f"{symptom} although the context holds {in_context}")
+    return _Finding(
+        "unknown_chunk",
+        f"{symptom}; the context has chunks of {in_context} ({reach.shown(reach.deep)} in the best "
+        f"{question.depth}), and no label says whether they hold what the answer needs",
+    )
+
+
+def _unsupported(question: _Question) -> _Finding:
+    """Return "fabricated" if the context does not support the answer and is not known to hold the
+    evidence, "contradicts" if it holds the evidence and the answer differs from a label; else nothing.
+    """
+    measure = _unsupported_by(question.scores)
+    if not measure:
+        return _NOTHING_FOUND
+    low_support = f"{measure} is {question.scores[measure]:.2f}"
+    reach = question.reach
+    if reach is None or not reach.located:
+        return _Finding("fabricated", low_support)
+    conflict = _conflict(question)
+    if conflict:
+        return _Finding("contradicts", f"{low_support}, and {conflict}")
+    return _NOTHING_FOUND
 
 
 def _misses_requirement(question: _Question) -> bool:
@@ -411,15 +457,15 @@ def _misses_requirement(question: _Question) -> bool:
 
 
 def _unsupported_by(scores: Mapping[str, float]) -> str:
-    """Return the first measure by which the context does not support an answer; "" if there is none."""
+    """Return the first measure of support by the context that is too low; "" if none is."""
     for measure, threshold in _FAITHFUL.items():
         if scores.get(measure, threshold) < threshold:
             return measure
     return ""
 
 
-def _verdict(question: _Question) -> str:
-    """Return why a question failed: there is no answer, the measure that decides is low, or else the
+def _symptom(question: _Question) -> str:
+    """Return how a failure shows: there is no answer, the measure that decides is low, or else the
     reasons of `failure_reasons`.
     """
     answer = question.answer
@@ -430,92 +476,93 @@ def _verdict(question: _Question) -> str:
     return "; ".join(failure_reasons(question.case, answer, question.scores))
 
 
-def _requirement_missed(question: _Question) -> tuple[str, str]:
-    """Return "requirement_missed" and the reasons, for an answer that is right, or not decided, and
+def _requirement_missed(question: _Question) -> _Finding:
+    """Return "requirement_missed" with the reasons, for an answer that is right, or not decided, and
     fails by another label.
     """
     reasons = failure_reasons(question.case, question.answer, question.scores)
-    return "requirement_missed", "; ".join(reasons) or "a threshold of the targets is not reached"
+    return _Finding(
+        "requirement_missed", "; ".join(reasons) or "a threshold of the targets is not reached"
+    )
 
 
-def _disputed(question: _Question) -> tuple[str, str]:
-    """Return the cause and evidence if the judge and the labels of an answer contradict each other;
-    ("", "") if they do not.
+def _judge_against_labels(question: _Question) -> _Finding:
+    """Return "judge_suspected" if the judge calls an answer wrong that is right by its labels,
+    "label_in_doubt" if it approves of an answer that is wrong by them; nothing if the two agree.
     """
     scores, reach = question.scores, question.reach
     correctness = scores.get("llm_correctness")  # by the judge
     facts_stated = scores.get("gold_fact_coverage")
     if correctness is not None and question.is_wrong:
+        judge_gives = f"the judge gives {correctness:.2f}"
         if facts_stated == 1.0:
-            return "judge_suspected", (
-                f"the judge gives {correctness:.2f}, but every gold fact is stated"
-            )
+            return _Finding("judge_suspected", f"{judge_gives}, but every gold fact is stated")
         overlap = scores.get("token_f1", 0.0)
         if overlap >= _SAME_WORDS:
-            return "judge_suspected", (
-                f"the judge gives {correctness:.2f}, but token F1 with the reference is {overlap:.2f}"
+            return _Finding(
+                "judge_suspected",
+                f"{judge_gives}, but token F1 with the reference is {overlap:.2f}",
             )
     if not question.answer.attempted:
-        return "", ""
+        return _NOTHING_FOUND
     lacks_facts = facts_stated is not None and facts_stated < 0.5
     if correctness is not None and not question.is_wrong and lacks_facts:
-        return "label_in_doubt", (
-            f"the judge gives {correctness:.2f}, but {facts_stated:.0%} of the gold facts are stated"
+        return _Finding(
+            "label_in_doubt",
+            f"the judge gives {correctness:.2f}, but {facts_stated:.0%} of the gold facts are stated",
         )
     is_evidence_in_context = reach is not None and reach.located and reach.holds(reach.context)
     is_supported = scores.get("llm_faithfulness") == 1.0
     addresses_question = scores.get("llm_relevance", 0.0) >= RELEVANT
     if question.is_wrong and is_evidence_in_context and is_supported and addresses_question:
-        return "label_in_doubt", (
+        return _Finding(
+            "label_in_doubt",
             "by the judge it addresses the question and the evidence in the context supports "
-            "all of it"
+            "all of it",
         )
-    return "", ""
+    return _NOTHING_FOUND
 
 
-def _lost(question: _Question, reach: EvidenceReach) -> tuple[str, str]:
-    """Return the cause and evidence of a question whose evidence was lost before generation."""
+def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Finding:
+    """Return the stage that lost the evidence of a question, whose contexts do not hold it."""
     if reach.corpus == 0.0:
         relevant = relevant_documents(question.dataset, question.case)
         evidence = [span.doc_id for span in question.case.evidence]
         ids = ", ".join(dict.fromkeys([*relevant, *evidence]))
-        return "not_in_corpus", f"none of its relevant documents ({ids}) is in the corpus"
+        return _Finding("not_in_corpus", f"none of its relevant documents ({ids}) is in the corpus")
     present = f"{reach.shown(reach.context)} in the context"
     if not reach.holds(reach.allowed):
-        return (
-            "filtered",
-            f"{present}; the filter allows documents with {reach.shown(reach.allowed)}",
-        )
+        allowed = f"the filter allows documents with {reach.shown(reach.allowed)}"
+        return _Finding("filtered", f"{present}; {allowed}")
     if reach.holds(reach.uncut):
-        n_cut = len(question.answer.cut)
-        chunks = f"{n_cut} {'chunk' if n_cut == 1 else 'chunks'}"
-        more = f"{reach.shown(reach.uncut)} with the {chunks} that the budget cut"
+        cut = f"with the {plural(len(question.answer.cut), 'chunk')} that the budget cut"
         cause = "cut_after_expanding" if "expand" in reach.stages else "cut_by_budget"
-        return cause, f"{present}, {more}"
+        return _Finding(cause, f"{present}, {reach.shown(reach.uncut)} {cut}")
     if reach.holds(reach.unchanged):
-        return "rewritten", f"{present} by {_rewritten(question, reach)}"
+        return _Finding("rewritten", f"{present} by {_rewritten(question, reach)}")
     step = _losing_step(reach)
     if step:
         name = "step for variety" if step == "diversity" else step
         held_before = reach.shown(_held_before(reach, step))
-        return f"lost_by_{step}", f"{present}, {held_before} before the {name}"
+        return _Finding(f"lost_by_{step}", f"{present}, {held_before} before the {name}")
     if reach.split:
-        return "split_by_border", f"{present}; no single chunk holds all of the passage"
+        return _Finding("split_by_border", f"{present}; no single chunk holds all of the passage")
     cause = "below_cut" if reach.holds(reach.deep) else "not_retrieved"
-    return cause, f"{present}, {reach.shown(reach.deep)} in the best {question.depth} chunks"
+    found_deep = f"{reach.shown(reach.deep)} in the best {question.depth} chunks"
+    return _Finding(cause, f"{present}, {found_deep}")
 
 
 def _rewritten(question: _Question, reach: EvidenceReach) -> str:
-    """Return the queries that were made of a question, and how much of the evidence the question alone
-    found.
+    """Return a clause with the queries that were made of a question, and how much of the evidence the
+    question alone (or the last question of a conversation) found.
     """
     calls = question.answer.calls
-    rewritten = [call for call in calls if call.name not in UNCHANGED]
-    queries = ", ".join(repr(call.query) for call in rewritten)
+    rewritten = [repr(call.query) for call in calls if call.name not in UNCHANGED]
     noun = "query" if len(rewritten) == 1 else "queries"
-    is_last = any(call.name == "last" for call in calls)
-    which = "last question" if is_last else "question"
-    return f"the {noun} {queries}, {reach.shown(reach.unchanged)} by the {which} alone"
+    has_last = any(call.name == "last" for call in calls)
+    which = "last question" if has_last else "question"
+    found = reach.shown(reach.unchanged)
+    return f"the {noun} {', '.join(rewritten)}, {found} by the {which} alone"
 
 
 def _losing_step(reach: EvidenceReach) -> str:
@@ -568,12 +615,12 @@ def _conflict(question: _Question) -> str:
         "the evidence": " ".join(span_text(question.dataset, span) for span in spans),
     }
     for name, text in label_texts.items():
-        if _difference(wording(question.answer), text) >= _CONFLICT:
+        if _contradiction(wording(question.answer), text) >= _CONFLICT:
             return f"it differs from {name} in a detail"
     return ""
 
 
-def _difference(answer: str, text: str) -> float:
+def _contradiction(answer: str, text: str) -> float:
     """Return how far an answer contradicts a text, in [0, 1]: by its details or by a negation,
     whichever is more.
 
@@ -582,7 +629,7 @@ def _difference(answer: str, text: str) -> float:
     high if one detail replaces another. If one of the two has an odd number of negations and the
     other an even number, the contradiction is as large as their token F1.
 
-    >>> _difference("It opened in May 1881.", "in May 1900")
+    >>> _contradiction("It opened in May 1881.", "in May 1900")
     0.5
     """
     details_replaced = 0.0
