@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -26,22 +26,28 @@ from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.tidy import relevant_ids, score_frame, tidy
 from ragbench.testsets.composition import evidence_words, origin_of, wording_overlaps
-from ragbench.types import Dataset
+from ragbench.types import Case, Dataset, Judgement
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
-# What leaves out the labels by which the perspective "pipeline" judges answers directly.
-_UNLABELLED: dict[str, Any] = {
+# Values of a case's fields without the labels that the perspective "pipeline" checks.
+_WITHOUT_PIPELINE_LABELS: dict[str, Any] = {
     "required_flags": (),
     "forbidden_flags": (),
     "min_citations": None,
     "latency_budget_ms": {},
 }
-_JUDGED_TOO = (
-    "semantic_similarity",
-    "claim_support",
-)  # heuristics; a judge decides in their place
+_HEURISTICS = ("semantic_similarity", "claim_support")  # a judge decides in their place
 _SUCCESS = ("chunk:Success@5", "span:Success@5", "Success@5")  # the first that was measured decides
 _NOTHING_FOUND = "nothing relevant among the first 5 retrieved"
+
+
+class PassDecisions(NamedTuple):
+    """Which questions pass: tidy `scores` with the measure pass_rate (1: passed, 0: not, NaN: nothing
+    decides), and query_id -> the `reasons` why a question did not pass.
+    """
+
+    scores: pd.DataFrame
+    reasons: Mapping[str, tuple[str, ...]]
 
 
 def decide(
@@ -50,7 +56,7 @@ def decide(
     thresholds: Mapping[str, float],
     weights: Mapping[str, float],
     lost: Collection[str],
-) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
+) -> PassDecisions:
     """Decide whether each question passes.
 
     If answers were evaluated, `failure_reasons` decides, and the scores come from `decide_overall`;
@@ -66,56 +72,58 @@ def decide(
             have no overall: a heuristic does not take the place of a verdict.
 
     Returns:
-        The scores of the overall, among them pass_rate (1: passed, 0: not, NaN: nothing decides); and
-        query_id -> the reasons why a question did not pass.
+        The scores of the overall and its parts, with pass_rate among them, and the reasons.
     """
     if not any(name in frames for name in OF_ANSWERS):
-        return _by_retrieval(answered, frames.get("retrieval", score_frame(())), lost)
+        return _decide_by_retrieval(answered, frames.get("retrieval", score_frame(())), lost)
     deciding_frames = [frame for name, frame in frames.items() if name != "safety"]
     scores = pd.concat(deciding_frames, ignore_index=True)
-    is_heuristic = scores["measure"].isin(_JUDGED_TOO)
-    scores = scores[~(scores["query_id"].isin(lost) & is_heuristic)]
-    left_out: dict[str, Any] = {}  # labels that are emptied, so that they decide nothing
-    if "pipeline" not in frames:
-        left_out |= _UNLABELLED
-    if "answer" not in frames:
-        left_out["required_keywords"] = ()
-    cases = [replace(case, **left_out) for case in answered.dataset.cases]
+    stands_in_for_judge = scores["query_id"].isin(lost) & scores["measure"].isin(_HEURISTICS)
     overall, reasons = decide_overall(
-        replace(answered.dataset, cases=cases),
+        _with_measured_labels(answered.dataset, frames),
         answered.answers,
-        scores,
+        scores[~stands_in_for_judge],
         thresholds=thresholds,
         weights=weights,
     )
     is_lost = overall["query_id"].isin(lost) & overall["measure"].isin(["pass_rate", "overall"])
     overall.loc[is_lost, "value"] = math.nan
-    return overall, {query_id: texts for query_id, texts in reasons.items() if query_id not in lost}
+    reasons = {query_id: texts for query_id, texts in reasons.items() if query_id not in lost}
+    return PassDecisions(overall, reasons)
 
 
-def _by_retrieval(
+def _with_measured_labels(dataset: Dataset, measured: Collection[str]) -> Dataset:
+    """Return the dataset without the labels of perspectives that were not `measured`: `decide_overall`
+    would check answers by them all the same.
+    """
+    emptied: dict[str, Any] = {}
+    if "pipeline" not in measured:
+        emptied |= _WITHOUT_PIPELINE_LABELS
+    if "answer" not in measured:
+        emptied["required_keywords"] = ()
+    return replace(dataset, cases=[replace(case, **emptied) for case in dataset.cases])
+
+
+def _decide_by_retrieval(
     answered: SystemOutput, scores: pd.DataFrame, lost: Collection[str]
-) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
-    """Decide every question by whether something relevant is among the first 5. A question without a
-    score, or whose judge failed (`lost`), has the pass_rate NaN.
+) -> PassDecisions:
+    """Decide every question by Success@5: whether something relevant is among the first 5 retrieved.
 
-    Returns:
-        The scores, with pass_rate alone; and query_id -> the reason why a question did not pass.
+    Success@5 of chunks decides if it was measured, else of spans, else of documents. A question
+    without a score, or whose judge failed (`lost`), has the pass_rate NaN.
     """
     measured = set(scores["measure"])
-    finest = [name for name in _SUCCESS if name in measured][:1]
-    rates = scores[scores["measure"].isin(finest)].set_index("query_id")["value"]
-    rates = rates.reindex([case.query_id for case in answered.dataset.cases])
-    rates = rates.mask(rates.index.isin(lost))
-    errors = {}
-    for answer in answered.answers:
-        if answer.error is not None:
-            errors[answer.query_id] = f"failed: {answer.error}"
+    deciding = next((name for name in _SUCCESS if name in measured), "")
+    success = scores[scores["measure"] == deciding].set_index("query_id")["value"]
+    success = success.reindex([case.query_id for case in answered.dataset.cases])
+    success = success.mask(success.index.isin(lost))
+    error_of = {answer.query_id: answer.error for answer in answered.answers}
     reasons = {}
-    for query_id in rates.index[rates == 0]:
-        reasons[query_id] = (errors.get(query_id, _NOTHING_FOUND),)
-    passed = (rates > 0).astype(float).where(rates.notna())
-    return tidy([*passed.index], ["pass_rate"], passed), reasons
+    for query_id in success.index[success == 0]:
+        error = error_of.get(query_id)
+        reasons[query_id] = (_NOTHING_FOUND if error is None else f"failed: {error}",)
+    passed = (success > 0).astype(float).where(success.notna())
+    return PassDecisions(tidy([*passed.index], ["pass_rate"], passed), reasons)
 
 
 def plain_verdicts(
@@ -124,45 +132,56 @@ def plain_verdicts(
     reasons: Mapping[str, tuple[str, ...]],
     claims: pd.DataFrame | None,
 ) -> dict[str, dict[str, Any]]:
-    """Return query_id -> decisions and labels of the question, for `Decisions.verdicts`; secrets are
-    masked and empty fields left out.
+    """Return query_id -> decisions and labels of the question as plain data, for `Decisions.verdicts`;
+    secrets are masked and empty fields left out.
+
+    Args:
+        output: the answers and judgements of the questions.
+        passed: pass_rate by query_id: 1, 0, or NaN if nothing decides.
+        reasons: query_id -> why the question did not pass.
+        claims: the claims that `check_groundedness` found in the answers; None if it was not measured.
     """
     costs = _costs_by_case(output)
-    claim_rows = [] if claims is None else claims.to_dict("records")
-    claims_of = grouped(claim_rows, lambda row: str(row["query_id"]))
+    checked_claims = [] if claims is None else claims.to_dict("records")
+    claims_of = grouped(checked_claims, lambda claim: str(claim["query_id"]))
     judgements_of = grouped(output.judgements, lambda judgement: judgement.query_id)
     overlaps = wording_overlaps(output.dataset)
     lengths = evidence_words(output.dataset)
     verdicts = {}
     for case in output.dataset.cases:
         query_id = case.query_id
-        value = passed.get(query_id, math.nan)
-        checked_claims = claims_of.get(query_id, ())
-        judgements = judgements_of.get(query_id, ())
-        relevant = relevant_ids(output.dataset.qrels.get(query_id, {}))
+        pass_rate = passed.get(query_id, math.nan)
+        origin = origin_of(case)
         verdict = {
-            "passed": None if math.isnan(value) else bool(value),
+            "passed": None if math.isnan(pass_rate) else bool(pass_rate),
             "category": case.category,
             "query_type": case.query_type,
             "expected_outcome": case.expected_outcome,
             "reasons": _masked(reasons.get(query_id, ())),
-            "relevant": tuple(map(masked_id, relevant)),
-            "unsupported_claims": _masked(
-                claim["claim"] for claim in checked_claims if claim["supported"] is False
-            ),
-            "fabricated_numbers": _fabricated_numbers(checked_claims),
-            "invented_claims": _masked(
-                claim for judgement in judgements for claim in judgement.unsupported
-            ),
+            "relevant": tuple(map(masked_id, relevant_ids(output.dataset.qrels.get(query_id, {})))),
+            **_doubtful_claims(claims_of.get(query_id, ()), judgements_of.get(query_id, ())),
             "costs": costs.get(query_id, {}),
             "wording_overlap": overlaps.get(query_id),
             "evidence_words": lengths.get(query_id),
+            "origin": "" if origin == "people" else origin,  # "people" is the default of a result
         }
-        origin = origin_of(case)
-        if origin != "people":
-            verdict["origin"] = origin
         verdicts[query_id] = _without_empty(verdict)
     return verdicts
+
+
+def _doubtful_claims(
+    claims: Sequence[Mapping[Any, Any]], judgements: Sequence[Judgement]
+) -> dict[str, tuple[str, ...]]:
+    """Return the claims and numbers of one answer that its context does not support, masked: two kinds
+    by their wording, from the checked `claims`, and "invented_claims" by the judge.
+    """
+    unsupported = [claim["claim"] for claim in claims if claim["supported"] is False]
+    invented = [claim for judgement in judgements for claim in judgement.unsupported]
+    return {
+        "unsupported_claims": _masked(unsupported),
+        "fabricated_numbers": _fabricated_numbers(claims),
+        "invented_claims": _masked(invented),
+    }
 
 
 def _fabricated_numbers(claims: Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
@@ -187,11 +206,14 @@ def _masked(texts: Iterable[Any]) -> tuple[str, ...]:
 
 
 def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
-    """Return `costs_of`; a system that answers without reporting tokens has an unknown cost, not 0."""
-    other = [answer for variation in answered.variations.values() for answer in variation.answers]
-    judged = chain(answered.judgements, *answered.variation_judgements.values())
-    costs = costs_of(answered.answers, [*judged], other, answered.step_usage)
-    if _has_known_cost(answered) or not answered.answers or not answered.has_answers:
+    """Return the costs of all language models that an evaluation asked (`costs_of`). A system that
+    answers without reporting tokens has a generator of unknown cost (None), not of 0.
+    """
+    varied = [answer for variation in answered.variations.values() for answer in variation.answers]
+    judgements = [*chain(answered.judgements, *answered.variation_judgements.values())]
+    costs = costs_of(answered.answers, judgements, varied, answered.step_usage)
+    gives_answers = bool(answered.answers) and answered.has_answers
+    if _has_known_cost(answered) or not gives_answers:
         return costs
     failed = sum(answer.failed for answer in answered.answers)
     name = str(answered.system["name"])
@@ -200,15 +222,17 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
 
 def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]:
     """Return query_id -> part ("generator", "judge") -> US dollars, for each part that was asked; None
-    where the price is not known.
+    where the price is not known, as of a system that reports no tokens.
     """
     costs: dict[str, dict[str, float | None]] = {}
-    is_known = _has_known_cost(answered)
+    reports_tokens = _has_known_cost(answered)
     for answer in answered.answers:
-        if answer.usage is not None or not is_known:
-            usd = None if answer.usage is None else cost_of(answer.usage)
-            costs[answer.query_id] = {"generator": usd}
-    for query_id, judgements in grouped(answered.judgements, lambda one: one.query_id).items():
+        if answer.usage is not None:
+            costs[answer.query_id] = {"generator": cost_of(answer.usage)}
+        elif not reports_tokens:
+            costs[answer.query_id] = {"generator": None}
+    judgements_of = grouped(answered.judgements, lambda judgement: judgement.query_id)
+    for query_id, judgements in judgements_of.items():
         amounts = [cost_of(reply) for judgement in judgements for reply in judgement.usage]
         if amounts:
             costs.setdefault(query_id, {})["judge"] = added(amounts)
@@ -223,44 +247,48 @@ def _has_known_cost(answered: SystemOutput) -> bool:
 
 
 def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tuple[Advice, ...]:
-    """Return what to try, from the pattern of missed targets, also of those that do not decide
-    here.
+    """Return what to try, from the pattern of missed `targets` (the ones that the user sees, also if
+    they do not decide whether the evaluation passes) and of failed questions.
     """
     measured = {state.name for state in result.perspectives if state.measured}
+    measures_answers = not measured.isdisjoint(OF_ANSWERS)
     abstentions = None
-    if answered.has_answers and answered.dataset.cases and not measured.isdisjoint(OF_ANSWERS):
+    if answered.has_answers and answered.dataset.cases and measures_answers:
         abstentions = abstention_table(answered.dataset, answered.answers)
-    rows = (compare_with_target(row, targets) for row in result.rows)
-    never_retrieved = _never_retrieved(result, answered.dataset)
-    return recommend(rows, abstentions, _failing(result), never_retrieved)
+    rows = [compare_with_target(row, targets) for row in result.rows]
+    never_retrieved = _file_types_never_retrieved(result, answered.dataset)
+    return recommend(rows, abstentions, _failure_counts(result), never_retrieved)
 
 
-def _never_retrieved(result: Result, dataset: Dataset) -> list[str]:
-    """State which types of files no question retrieved although failed questions need them; [] if
-    every type that is needed was retrieved.
+def _file_types_never_retrieved(result: Result, dataset: Dataset) -> list[str]:
+    """Return a clause for each type of file, such as ".pdf", that no question retrieved although failed
+    questions need documents of it; [] if there is none, or nothing was diagnosed or retrieved.
     """
     if result.diagnosis is None:
         return []
     failed = {*result.diagnosis.loc[result.diagnosis["failed"], "query_id"]}
-    endings_retrieved = {_ending(doc_id) for ranking in result.run.values() for doc_id in ranking}
-    if not endings_retrieved:
+    retrieved = {_ending(doc_id) for ranking in result.run.values() for doc_id in ranking}
+    if not retrieved:
         return []
-    needing: dict[str, list[str]] = {}
+    questions_on: dict[str, list[str]] = {}  # ending that was never retrieved -> ids of questions
     for case in dataset.cases:
-        grades = dataset.qrels.get(case.query_id, {})
-        needed = {doc_id for doc_id, grade in grades.items() if grade > 0}
-        needed |= {span.doc_id for span in case.evidence}
-        endings = {_ending(doc_id) for doc_id in needed}
-        for ending in endings - endings_retrieved - {""}:
-            needing.setdefault(ending, []).append(case.query_id)
-    figures = []
-    for ending, query_ids in sorted(needing.items()):
+        needed = {_ending(doc_id) for doc_id in _needed_documents(dataset, case)}
+        for ending in needed - retrieved - {""}:
+            questions_on.setdefault(ending, []).append(case.query_id)
+    clauses = []
+    for ending, query_ids in sorted(questions_on.items()):
         n_failed = len(failed.intersection(query_ids))
         if n_failed:
-            figures.append(
+            clauses.append(
                 f"no passage from any {ending}: {n_failed} of {len(query_ids)} questions on them fail"
             )
-    return figures
+    return clauses
+
+
+def _needed_documents(dataset: Dataset, case: Case) -> set[str]:
+    """Return the documents that are relevant to a question or hold its evidence."""
+    relevant = relevant_ids(dataset.qrels.get(case.query_id, {}))
+    return {*relevant, *(span.doc_id for span in case.evidence)}
 
 
 def _ending(doc_id: str) -> str:
@@ -269,14 +297,16 @@ def _ending(doc_id: str) -> str:
     return ending if ending[1:].isalpha() else ""
 
 
-def _failing(result: Result) -> list[str]:
-    """State how many questions failed, and their first causes; [] if none failed."""
+def _failure_counts(result: Result) -> list[str]:
+    """Return clauses with the number of failed questions, and the number of each first cause, such as
+    "7 of 40 questions failed", "5 not retrieved"; [] if none failed.
+    """
     n_failed = result.counts["failed"]
-    diagnosis = result.diagnosis
     if not n_failed:
         return []
-    figures = [f"{n_failed} of {len(result.queries)} questions failed"]
+    clauses = [f"{n_failed} of {len(result.queries)} questions failed"]
+    diagnosis = result.diagnosis
     if diagnosis is not None:
         counts = diagnosis.loc[diagnosis["failed"], "cause"].value_counts()
-        figures += [f"{count} {CAUSES[cause]}" for cause, count in counts.items()]
-    return figures
+        clauses += [f"{count} {CAUSES[cause]}" for cause, count in counts.items()]
+    return clauses
