@@ -36,7 +36,12 @@ VIEWS = ("report.json", "report.md", "report.html")
 
 
 def sealed(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -> str:
-    """Return the text of the JSON file `name` with the checksums of other files, and its own."""
+    """Return the text of config.json or timings.json (`name`) with the checksums of other files, and
+    its own.
+
+    Raises:
+        ConfigError: the record is not plain data.
+    """
     others = {other: checksums[other] for other in sorted(checksums) if other != name}
     json_text(record)  # refuses all but plain data
     own = _own_checksum(name, record, others)
@@ -45,42 +50,43 @@ def sealed(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     """Write config.json with the checksums of the files that are in the folder now."""
-    write_durably(folder / CONFIG, sealed(CONFIG, config, _checksums_now(folder, CONFIG)))
+    write_durably(folder / CONFIG, sealed(CONFIG, config, _checksums_of_files(folder, CONFIG)))
 
 
 def replace_files(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files for readers into a folder, with their checksums if it is the folder of a result.
+    """Write files for readers (name -> text) into a folder, with their checksums in timings.json if it
+    is the folder of a result.
 
-    Their checksums are removed before the files are written and added afterwards, so that a result
-    that is loaded in between is not found damaged.
+    Their old checksums are removed before the files are written and the new ones added afterwards, so
+    that a result that is loaded in between is not found damaged.
     """
-    times = _record(folder / TIMINGS) if (folder / TIMINGS).is_file() else {}
-    if not times.get(CHECKSUMS):
-        for name, text in texts.items():
-            write_durably(folder / name, text)
-        return
-    checksums = times[CHECKSUMS]
+    times = _json_object(folder / TIMINGS) if (folder / TIMINGS).is_file() else {}
+    checksums = times.get(CHECKSUMS) or {}
     others = {name: sha for name, sha in checksums.items() if name not in texts}
-    write_durably(folder / TIMINGS, sealed(TIMINGS, times, others))
+    if checksums:
+        write_durably(folder / TIMINGS, sealed(TIMINGS, times, others))
     for name, text in texts.items():
         write_durably(folder / name, text)
-    new = {name: checksum(text.encode()) for name, text in texts.items() if name in VIEWS}
-    write_durably(folder / TIMINGS, sealed(TIMINGS, times, others | new))
+    if checksums:
+        new = {name: checksum(text.encode()) for name, text in texts.items() if name in VIEWS}
+        write_durably(folder / TIMINGS, sealed(TIMINGS, times, others | new))
 
 
 def check_file(path: Path, content: bytes, checksums: Mapping[str, str]) -> None:
-    """Raise DataError if a file is not as it was written.
+    """Raise DataError if the content of a file does not have its checksum, or the file has none.
 
-    Line ends that a version control system changed are no difference.
+    Line ends that a version control system changed (CRLF for LF) are no difference.
     """
     expected = checksums.get(path.name)
+    if expected is None:
+        raise DataError(_damaged(path, "it has no checksum in config.json"))
     digest = checksum(content)
-    if digest == expected or checksum(content.replace(b"\r\n", b"\n")) == expected:
-        return
-    reason = "it has no checksum in config.json"
-    if expected is not None:
-        reason = f"changed after it was written: SHA-256 {digest[:12]}, not {expected[:12]}"
-    raise DataError(_damaged(path, reason))
+    if expected not in (digest, checksum(content.replace(b"\r\n", b"\n"))):
+        raise DataError(
+            _damaged(
+                path, f"changed after it was written: SHA-256 {digest[:12]}, not {expected[:12]}"
+            )
+        )
 
 
 def without_checksums(content: bytes) -> bytes:
@@ -110,15 +116,16 @@ def own_checksums(path: Path, record: Any) -> dict[str, str]:
 
 def check_folder(folder: Path) -> None:
     """Raise DataError where a file of a result, or of tables that a notebook wrote, was changed."""
-    checksums = own_checksums(folder / CONFIG, _record(folder / CONFIG))
+    checksums = own_checksums(folder / CONFIG, _json_object(folder / CONFIG))
     if (folder / TIMINGS).is_file():
-        checksums = checksums | own_checksums(folder / TIMINGS, _record(folder / TIMINGS))
+        checksums = checksums | own_checksums(folder / TIMINGS, _json_object(folder / TIMINGS))
     check_others(folder, checksums)
 
 
 def check_others(folder: Path, checksums: Mapping[str, str], read: Collection[str] = ()) -> None:
-    """Raise DataError where a file with a checksum is missing or was changed, but for those that were
-    checked when they were `read`.
+    """Raise DataError if a file with a checksum was changed, or is missing and not just a view.
+
+    Files that were checked when they were `read` are not read again.
     """
     for name in sorted(checksums.keys() - {CONFIG, TIMINGS, *read}):
         path = folder / name
@@ -136,24 +143,35 @@ def accept_changes(folder: Path) -> list[str]:
     Returns:
         The names of the files that differ from their checksums; [] if none does.
     """
-    config = _record(folder / CONFIG)
-    changed = set[str]()
-    for name in (TIMINGS, CONFIG):
-        if not (folder / name).is_file():
-            continue
-        record = _record(folder / name)
-        stated = record.get(CHECKSUMS)
-        before = stated if isinstance(stated, dict) else {}
-        now = _checksums_now(folder, name)
-        now[name] = _own_checksum(name, record, before)
-        changed |= {file for file in {*before, *now} if before.get(file) != now.get(file)}
-        if name == TIMINGS and changed:
-            write_durably(folder / name, sealed(name, record, now))
+    config = _json_object(folder / CONFIG)
+    changed = _files_changed(folder, CONFIG)
+    if (folder / TIMINGS).is_file():
+        changed_views = _files_changed(folder, TIMINGS)
+        if changed_views:
+            times = _json_object(folder / TIMINGS)
+            checksums = _checksums_of_files(folder, TIMINGS)
+            write_durably(folder / TIMINGS, sealed(TIMINGS, times, checksums))
+        changed |= changed_views
     if changed:
-        stated = config.get(EDITED)
-        edited_before = map(str, stated) if isinstance(stated, list) else ()
-        write_config(folder, {**config, EDITED: sorted({*edited_before, *changed})})
+        edited_before = config.get(EDITED)
+        if isinstance(edited_before, list):
+            edited = {*map(str, edited_before), *changed}
+        else:
+            edited = changed
+        write_config(folder, {**config, EDITED: sorted(edited)})
     return sorted(changed)
+
+
+def _files_changed(folder: Path, holder: str) -> set[str]:
+    """Return the files that differ from their checksums in the file `holder` (config.json or
+    timings.json), or have none there, or are missing; `holder` itself if it differs from its own.
+    """
+    record = _json_object(folder / holder)
+    stated = record.get(CHECKSUMS)
+    before: dict[str, str] = stated if isinstance(stated, dict) else {}
+    now = _checksums_of_files(folder, holder)
+    now[holder] = _own_checksum(holder, record, before)
+    return {name for name in {*before, *now} if before.get(name) != now.get(name)}
 
 
 def checksum(content: bytes) -> str:
@@ -179,7 +197,8 @@ def _damaged(path: Path, reason: str) -> str:
     )
 
 
-def _record(path: Path) -> dict[str, Any]:
+def _json_object(path: Path) -> dict[str, Any]:
+    """Return the content of config.json or timings.json; DataError if it is not a JSON object."""
     check_inside(path, path.parent)
     record = read_json(path, "run the configuration again")
     if not isinstance(record, dict):
@@ -187,19 +206,16 @@ def _record(path: Path) -> dict[str, Any]:
     return record
 
 
-def _checksums_now(folder: Path, holder: str) -> dict[str, str]:
+def _checksums_of_files(folder: Path, holder: str) -> dict[str, str]:
     """Return file name -> checksum, for the files in a folder and its subfolders whose checksums belong
-    into the file `holder`: `TIMINGS` for the files for readers, `CONFIG` for all others.
+    into the file `holder`: `TIMINGS` for the files for readers (`VIEWS`), `CONFIG` for all others.
     """
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
-    for path in paths.values():
+    checksums = {}
+    for name, path in sorted(paths.items()):
         check_inside(path, folder)
-    without = (CONFIG, TIMINGS, JOURNAL)
-    return {
-        name: checksum(path.read_bytes())
-        for name, path in sorted(paths.items())
-        if path.is_file()
-        and name not in without
-        and not name.startswith(STAGING)
-        and (name in VIEWS) == (holder == TIMINGS)
-    }
+        has_checksum = name not in (CONFIG, TIMINGS, JOURNAL) and not name.startswith(STAGING)
+        belongs_into = TIMINGS if name in VIEWS else CONFIG
+        if path.is_file() and has_checksum and belongs_into == holder:
+            checksums[name] = checksum(path.read_bytes())
+    return checksums
