@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any, NamedTuple
@@ -81,36 +81,40 @@ def conclusion_of(
     base = next(arm for arm in arms if arm.name == baseline)
     others = [arm for arm in arms if arm.name != baseline]
     leading = leading_arm(others, deciding.measure)
-    environments = _environments(results)
-    by_race: list[str] = []
+    several_environments = _environments_sentence(results)
+    evidence_of_race: list[str] = []
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
         # no survivor is the user's baseline, so none is compared with another
-        advice = _advice_after_race(race, dropped_baseline, arms[0])
-        by_race = _race_evidence(race, dropped_baseline, stand_in=base.label if others else "")
-        leading = None
-        others = []
+        stand_in = base.label if others else ""
+        advice = _advice_after_race(race, dropped_baseline, leader=arms[0])
+        evidence_of_race = _race_evidence(race, dropped_baseline, stand_in=stand_in)
         base = arms[0]
+        others = []
+        leading = None
     elif leading is None:
         advice = _advice_on_one(by_name[baseline], base)
     else:
-        headline = headline_of(leading, base, others)
-        doubtful = _doubtful_labels(by_name[leading.name])
         advice = _advice_on_two(
-            leading, base, deciding, headline, doubtful, compare_times=not environments
+            leading,
+            base,
+            deciding,
+            headline=headline_of(leading, base, others),
+            doubtful=_doubtful_labels(by_name[leading.name]),
+            compare_times=not several_environments,
         )
     evidence = [
-        *by_race,
+        *evidence_of_race,
         *difference_sentences(leading, base, deciding),
         *left_out_sentences(deciding),
-        *_missing_verdicts(results, deciding.measure),
-        *_without_values(results),
-        *_other_data(results),
-        *_edited(results),
+        *_missing_verdicts_sentence(results, deciding.measure),
+        *_missing_values_sentences(results),
+        *_other_data_sentences(results),
+        *_edited_sentences(results),
         *rest_sentences(others, leading),
-        *_what_can_be_shown(by_name, leading, base, deciding),
+        *_sensitivity_sentences(by_name, leading, base, deciding),
         *_race_sentence(race),
         *cost_sentences(base, leading),
-        *environments,
+        *several_environments,
     ]
     return Conclusion(
         decision=advice.decision,
@@ -145,9 +149,9 @@ def _advice_on_two(
     leading: Arm,
     base: Arm,
     deciding: DecidingQuestions,
+    *,
     headline: str,
     doubtful: str,
-    *,
     compare_times: bool,
 ) -> _Advice:
     """Return the advice from the leading configuration and the baseline.
@@ -202,15 +206,13 @@ def _arms(
     and a single result, have no row in `comparison` and no decision.
     """
     labels = configurations(results).set_index("name")["label"]
-    rows: dict[str, Mapping[Any, Any]] = {}
+    differences: dict[str, Mapping[Any, Any]] = {}  # name -> its row of the comparison
     if comparison is not None:
-        decisive = comparison[comparison["measure"] == deciding.measure]
-        rows = {row["name"]: row for row in decisive.to_dict("records")}
+        by_measure = comparison[comparison["measure"] == deciding.measure]
+        differences = {row["name"]: row for row in by_measure.to_dict("records")}
     arms = []
     for result in results:
-        is_deciding = result.scores["measure"] == deciding.measure  # no row if nothing is scored
-        scores = result.scores[is_deciding]
-        values = scores.loc[scores["query_id"].isin(deciding.ids), "value"].dropna()
+        values = _deciding_values(result, deciding)
         amounts = per_question(result)
         about: dict[str, Any] = {
             "name": result.name,
@@ -220,22 +222,29 @@ def _arms(
             "cost_per_1000_usd": amounts["cost_per_1000_usd"],
             "index_cost_usd": total_cost(result.costs, "index"),
         }
-        row = rows.get(result.name)
-        if row is None:
+        if result.name in differences:
+            arms.append(arm_of(about, differences[result.name]))
+        else:
             arms.append(Arm(**about, n=len(values)))
-            continue
-        arms.append(arm_of(about, row))
     return best_first(arms, deciding.measure)
 
 
+def _deciding_values(result: Result, deciding: DecidingQuestions) -> pd.Series[float]:
+    """Return the values of the deciding measure for the deciding questions that are scored."""
+    scores = result.scores[result.scores["measure"] == deciding.measure]
+    return scores.loc[scores["query_id"].isin(deciding.ids), "value"].dropna()
+
+
 def _doubtful_labels(result: Result) -> str:
-    """Name the questions whose labels are in doubt, where these are a fifth of the failures or more."""
+    """Return a clause that names the questions whose labels are in doubt; "" if they are fewer than 3,
+    or less than a fifth of the failures.
+    """
     diagnosis = result.diagnosis
     if diagnosis is None:
         return ""
     doubtful = diagnosis.loc[diagnosis["cause"] == "label_in_doubt", "query_id"]
     n_failed = int(diagnosis["failed"].sum())
-    if len(doubtful) < 3 or 5 * len(doubtful) < n_failed:
+    if len(doubtful) < 3 or len(doubtful) < n_failed / 5:
         return ""
     return f"{len(doubtful)} questions that a judge doubts, such as {', '.join(doubtful[:3])}"
 
@@ -251,71 +260,85 @@ def _next_step_of_one(result: Result) -> tuple[str, str]:
     """Return the next step after the evaluation of a single configuration: its kind ("improve",
     "label" or "add"), and the instruction.
 
-    The first of these that there is decides: a regression against the baseline, an advice, questions
-    that nothing decides, the stage in which most failures have their cause.
+    The first of these that applies decides: a regression against the baseline, a recommendation, the
+    stage in which most failures have their cause, many questions that nothing decides.
     """
-    worse = result.comparison.regressions if result.comparison else ()
-    if "questions" in worse:
+    regressions = result.comparison.regressions if result.comparison else ()
+    if "questions" in regressions:
         return "improve", "read the questions that newly fail"
-    if worse:
-        return "improve", f"find out what lowered {', '.join(worse[:3])}"
-    advice = next(iter(result.advice), None)
-    if advice is not None:
-        return "improve", advice.action[:1].lower() + advice.action[1:].rstrip(".")
+    if regressions:
+        return "improve", f"find out what lowered {', '.join(regressions[:3])}"
+    if result.advice:
+        action = result.advice[0].action
+        return "improve", action[:1].lower() + action[1:].rstrip(".")
+    if result.diagnosis is not None and result.diagnosis["failed"].any():
+        causes = result.diagnosis.loc[result.diagnosis["failed"], "cause"]
+        return "improve", _action_on_failures(causes)
     n_undecided = result.counts["undecided"]
-    diagnosis = result.diagnosis
-    failed = None if diagnosis is None else diagnosis.loc[diagnosis["failed"], "cause"]
-    if failed is None or failed.empty:
-        if 2 * n_undecided > len(result.queries):
-            return (
-                "label",
-                "let a judge or gold facts decide: nothing decides whether "
-                f"{n_undecided} answers are right",
-            )
-        return "add", "compare it with another configuration"
-    stages = failed.map(STAGE_OF)
+    if n_undecided > len(result.queries) / 2:
+        return (
+            "label",
+            f"let a judge or gold facts decide: nothing decides whether {n_undecided} answers are right",
+        )
+    return "add", "compare it with another configuration"
+
+
+def _action_on_failures(causes: pd.Series) -> str:
+    """Return what to do about the stage in which most failures have their cause, with the number of
+    failures by each cause in this stage. `causes` has one cause per failure.
+    """
+    stages = causes.map(STAGE_OF)
     stage = stages.mode().iloc[0]
-    causes = failed[stages == stage].value_counts()
-    listed = ", ".join(f"{count} {CAUSES[cause]}" for cause, count in causes.items())
-    return "improve", f"{_ACTIONS[stage]} ({listed})"
+    counts = causes[stages == stage].value_counts()
+    listed = ", ".join(f"{count} {CAUSES[cause]}" for cause, count in counts.items())
+    return f"{_ACTIONS[stage]} ({listed})"
 
 
-def _missing_verdicts(results: Sequence[Result], measure: str) -> list[str]:
+def _missing_verdicts_sentence(results: Sequence[Result], measure: str) -> list[str]:
     """State for how many answers of each configuration the judge gave no verdict, where that differs."""
     note = unreadable_note_of({result.name: result for result in results}, measure)
     return [f"{note}."] if note and len(results) > 1 else []
 
 
-def _without_values(results: Sequence[Result]) -> list[str]:
+def _missing_values_sentences(results: Sequence[Result]) -> list[str]:
     """Name the configurations that found nothing, and the user's measures without any value."""
-    empty: dict[str, list[str]] = {}
+    names_by_problem: dict[str, list[str]] = {}
     for result in results:
-        is_retrieval = any(
-            each.name == "retrieval" and each.measured for each in result.perspectives
-        )
-        if is_retrieval and found_nothing(result.run, result.answers):
-            empty.setdefault("Nothing was found for any question by", []).append(result.name)
-        measures = [declared["name"] for declared in result.settings.get("measures", ())]
-        for declared in result.settings.get("own_criteria", ()):
-            measures.append(f"llm_{declared['name']}")
-        scored = set(result.scores.loc[result.scores["value"].notna(), "measure"].unique())
-        for measure in measures:
-            if measure not in scored:
-                start = f"{measure} has no value for any question of"
-                empty.setdefault(start, []).append(result.name)
-    return [f"{start} {', '.join(names)}." for start, names in empty.items()]
+        for problem in _missing_values(result):
+            names_by_problem.setdefault(problem, []).append(result.name)
+    return [f"{problem} {', '.join(names)}." for problem, names in names_by_problem.items()]
 
 
-def _other_data(results: Sequence[Result]) -> list[str]:
+def _missing_values(result: Result) -> list[str]:
+    """Return beginnings of sentences that end in the name of a result: it found nothing, or a measure or
+    criterion of the user has no value in it.
+    """
+    problems = []
+    has_retrieval = any(
+        state.name == "retrieval" and state.measured for state in result.perspectives
+    )
+    if has_retrieval and found_nothing(result.run, result.answers):
+        problems.append("Nothing was found for any question by")
+    measures = [declared["name"] for declared in result.settings.get("measures", ())]
+    criteria = [declared["name"] for declared in result.settings.get("own_criteria", ())]
+    scored = set(result.scores.loc[result.scores["value"].notna(), "measure"].unique())
+    for measure in (*measures, *(f"llm_{name}" for name in criteria)):
+        if measure not in scored:
+            problems.append(f"{measure} has no value for any question of")
+    return problems
+
+
+def _other_data_sentences(results: Sequence[Result]) -> list[str]:
     """State how the data of configurations differ from the data of the first."""
     first = results[0]
-    names: dict[str, list[str]] = {}
+    names_by_changes: dict[str, list[str]] = {}
     for result in results[1:]:
-        if changes := data_changes(first.config, result.config):
-            names.setdefault(changes, []).append(result.name)
+        changes = data_changes(first.config, result.config)
+        if changes:
+            names_by_changes.setdefault(changes, []).append(result.name)
     sentences = [
-        f"Measured on other data than {first.name}: {', '.join(others)} ({changes})."
-        for changes, others in names.items()
+        f"Measured on other data than {first.name}: {', '.join(names)} ({changes})."
+        for changes, names in names_by_changes.items()
     ]
     note = python_note(results)
     if sentences and note:
@@ -323,7 +346,7 @@ def _other_data(results: Sequence[Result]) -> list[str]:
     return sentences
 
 
-def _edited(results: Sequence[Result]) -> list[str]:
+def _edited_sentences(results: Sequence[Result]) -> list[str]:
     """Name the files of results that a person changed after they were made."""
     return [
         f"A person changed {', '.join(result.edited)} of {result.name} after it was made."
@@ -332,19 +355,21 @@ def _edited(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def _what_can_be_shown(
+def _sensitivity_sentences(
     by_name: Mapping[str, Result], leading: Arm | None, base: Arm, deciding: DecidingQuestions
 ) -> list[str]:
     """State what these questions can and cannot show: the smallest difference, and how much depends
-    on the wording of the questions.
+    on the wording of the questions and on the length of their evidence.
     """
     lines = detectable_sentences(leading)
-    overlaps = _known("wording_overlap", by_name[base.name], deciding)
-    lengths = _known("evidence_words", by_name[base.name], deciding)
+    baseline = by_name[base.name]
+    overlaps = _verdict_field(baseline, "wording_overlap", deciding)
+    lengths = _verdict_field(baseline, "evidence_words", deciding)
     if len(overlaps) >= MIN_QUESTIONS:
-        lines += _overlap_sentence(overlaps, lengths)
+        lines.append(_overlap_sentence(overlaps, lengths))
         if leading is not None and leading.difference:
-            lines += _by_wording(by_name[base.name], by_name[leading.name], overlaps, deciding)
+            contender = by_name[leading.name]
+            lines += _wording_sentence(baseline, contender, overlaps, deciding.measure)
     if len(lengths) >= MIN_QUESTIONS and "span" in deciding.measure:
         others = ", ".join(f"{words} in {name}" for name, words in PEOPLES_EVIDENCE_WORDS.items())
         lines.append(
@@ -354,7 +379,7 @@ def _what_can_be_shown(
     return lines
 
 
-def _overlap_sentence(overlaps: Mapping[str, float], lengths: Mapping[str, float]) -> list[str]:
+def _overlap_sentence(overlaps: Mapping[str, float], lengths: Mapping[str, float]) -> str:
     """State how far questions repeat their evidence; the public figures are about passages, so that
     questions which name only a document are not compared with them.
 
@@ -365,61 +390,66 @@ def _overlap_sentence(overlaps: Mapping[str, float], lengths: Mapping[str, float
     of_passages = [overlap for query_id, overlap in overlaps.items() if query_id in lengths]
     if len(of_passages) < MIN_QUESTIONS:
         mean = sum(overlaps.values()) / len(overlaps)
-        return [
+        return (
             f"These questions repeat {mean:.0%} of their words in their documents (the figures of public "
             "sets are about passages, and not comparable)."
-        ]
+        )
     mean = sum(of_passages) / len(of_passages)
     questions = "These questions"
     if len(of_passages) < len(overlaps):
         questions = f"The {len(of_passages)} questions with gold evidence"
     others = ", ".join(f"{value:.0%} in {name}" for name, value in PEOPLES_OVERLAP.items())
-    return [
-        f"{questions} repeat {mean:.0%} of their words in their evidence (people's questions: {others})."
-    ]
+    return f"{questions} repeat {mean:.0%} of their words in their evidence (people's questions: {others})."
 
 
-def _known(field: str, result: Result, deciding: DecidingQuestions) -> dict[str, float]:
-    """Return query_id -> field of the result's verdict, for the questions that decide."""
-    return {
-        query_id: result.verdicts[query_id][field]
-        for query_id in deciding.ids
-        if field in result.verdicts.get(query_id, {})
-    }
+def _verdict_field(result: Result, field: str, deciding: DecidingQuestions) -> dict[str, float]:
+    """Return query_id -> a field of the result's verdict, for the deciding questions that have it."""
+    values = {}
+    for query_id in deciding.ids:
+        verdict = result.verdicts.get(query_id, {})
+        if field in verdict:
+            values[query_id] = verdict[field]
+    return values
 
 
-def _by_wording(
-    baseline: Result, contender: Result, overlaps: Mapping[str, float], deciding: DecidingQuestions
+def _wording_sentence(
+    baseline: Result, contender: Result, overlaps: Mapping[str, float], measure: str
 ) -> list[str]:
     """State the difference on the half of the questions that repeat least of their evidence; if its sign
     is not the sign on all questions, add that the decision depends on the wording.
 
     The list is empty if this half has too few questions, or is not scored.
+
+    Args:
+        overlaps: query_id -> fraction of the question's words that its evidence repeats.
     """
     by_overlap = sorted(overlaps, key=lambda query_id: (overlaps[query_id], query_id))
     half = by_overlap[: len(by_overlap) // 2]
     if len(half) < MIN_QUESTIONS:
         return []
-    frames = [
-        each.scores[
-            each.scores["query_id"].isin(half) & (each.scores["measure"] == deciding.measure)
-        ]
-        for each in (baseline, contender)
-    ]
-    row = compare(*frames, measures=[deciding.measure]).iloc[0]
-    if pd.isna(row["difference"]):
+    on_half = _difference_on(half, baseline, contender, measure)
+    if pd.isna(on_half["difference"]):
         return []
-    row_of_all = compare(
-        baseline.scores[baseline.scores["query_id"].isin(overlaps)],
-        contender.scores[contender.scores["query_id"].isin(overlaps)],
-        measures=[deciding.measure],
-    ).iloc[0]
-    interval = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
-    line = f"On the {row['n']} questions that repeat least of their evidence: {interval}"
-    have_opposite_signs = row["difference"] * row_of_all["difference"] < 0
+    on_all = _difference_on(overlaps, baseline, contender, measure)
+    interval = with_interval(
+        on_half["difference"], on_half["ci_low"], on_half["ci_high"], "{:+.3f}"
+    )
+    line = f"On the {on_half['n']} questions that repeat least of their evidence: {interval}"
+    have_opposite_signs = on_half["difference"] * on_all["difference"] < 0
     if have_opposite_signs:
         line += "; the sign changes, so the decision depends on how questions are worded"
     return [f"{line}."]
+
+
+def _difference_on(
+    query_ids: Iterable[str], baseline: Result, contender: Result, measure: str
+) -> pd.Series[Any]:
+    """Return the row of `compare` for one measure over some of the questions."""
+    sides = []
+    for result in (baseline, contender):
+        scores = result.scores[result.scores["measure"] == measure]
+        sides.append(scores[scores["query_id"].isin([*query_ids])])
+    return compare(*sides, measures=[measure]).iloc[0]
 
 
 def _race_sentence(race: Race | None) -> list[str]:
@@ -431,10 +461,10 @@ def _decision_by_race(race: Race, name: str) -> str:
     "likely better" or "within the margin".
     """
     row = race.table.to_dict("index")[name]
-    n = int(row["n"])
-    dropped = np.array(race.scores[name][:n], dtype=np.float64)
-    leader = np.array(race.scores[row["leader"]][:n], dtype=np.float64)
-    differences = dropped - leader
+    n_asked = int(row["n"])  # questions that `name` was asked before it was dropped
+    dropped = np.array(race.scores[name][:n_asked], dtype=np.float64)
+    leader = np.array(race.scores[row["leader"]][:n_asked], dtype=np.float64)
+    differences = dropped - leader  # NaN where a question is unscored
     [p_likely] = students_p_values([differences[~np.isnan(differences)]])
     if row["ci_high"] < 0:
         return "better"
@@ -443,8 +473,8 @@ def _decision_by_race(race: Race, name: str) -> str:
     return "within the margin"
 
 
-def _environments(results: Sequence[Result]) -> list[str]:
-    """Warn where latencies come from more than one machine or Python."""
+def _environments_sentence(results: Sequence[Result]) -> list[str]:
+    """Warn if latencies come from more than one kind of machine or Python; [] if from one."""
     keys = ("platform", "machine", "cores", "python")
     environments = set()
     for result in results:
