@@ -34,8 +34,8 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     """Describe each configuration in words short enough for a figure.
 
     Returns:
-        name, label, retriever, chunking; the label also names every other parameter that differs
-        within the sweep, and the result where all parameters are the same.
+        Columns name, label, retriever, chunking. The label is retriever and chunking, then every other
+        parameter that differs between the results; where two labels are equal, the name in brackets.
     """
     varying = _varying_parameters(results)
     rows = []
@@ -44,10 +44,10 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
         system = parameters.get("retriever") or parameters.get("system") or result.name
         reranker = parameters.get("reranker")
         retriever = f"{system} + {reranker}" if reranker else str(system)
-        chunking = _chunking(parameters)
+        chunking = _chunking(parameters)  # "" for a system of the user
         others = [f"{key} {_short(parameters[key])}" for key in varying if key in parameters]
-        parts = [part for part in (retriever, chunking, *others) if part]
-        rows.append((result.name, printable(", ".join(parts)), retriever, chunking))
+        label = ", ".join(filter(None, [retriever, chunking, *others]))
+        rows.append((result.name, printable(label), retriever, chunking))
     table = pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
     has_twin = table["label"].duplicated(keep=False)  # such as two runs of one configuration
     table.loc[has_twin, "label"] += " (" + table["name"].map(printable) + ")"
@@ -97,19 +97,18 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
 
 def per_question(result: Result) -> dict[str, float | None]:
     """Return the median and the 95th percentile of the time that a user waits, and the price of 1,000
-    questions; None where a number is not known.
+    questions; None where a number is not known, such as the price of a service that reports no tokens.
     """
+    p50 = p95 = None
+    for latency in result.latency:
+        if latency.stage == "total":
+            p50, p95 = latency.p50, latency.p95
     usd = questions_cost(result.facts)
     reports_cost = any(cost.part == "generator" for cost in result.costs)
     usd_per_1000 = None
     if usd is not None and (is_pipeline(result) or reports_cost):
         usd_per_1000 = 1000 * usd / max(1, len(result.queries))
-    total = next((latency for latency in result.latency if latency.stage == "total"), None)
-    return {
-        "latency_p50_ms": total.p50 if total else None,
-        "latency_p95_ms": total.p95 if total else None,
-        "cost_per_1000_usd": usd_per_1000,
-    }
+    return {"latency_p50_ms": p50, "latency_p95_ms": p95, "cost_per_1000_usd": usd_per_1000}
 
 
 def check_shared_questions(results: Sequence[Result]) -> None:
@@ -124,21 +123,22 @@ def check_shared_questions(results: Sequence[Result]) -> None:
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")
-    # fingerprint -> the first result with it: in reversed order, the first is written last
-    first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
-    has_one_dataset = len(first_of) == 1
+    first_on: dict[str, str] = {}  # fingerprint of a dataset -> name of the first result on it
+    for result in reversed(results):
+        first_on[result.dataset["fingerprint"][:12]] = result.name
+    has_one_dataset = len(first_on) == 1
     if not has_one_dataset and not questions_of_all(results):
-        parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
+        datasets = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_on.items())
         raise ComparisonError(
-            f"these configurations were measured on {len(first_of)} different datasets ({parts}) "
+            f"these configurations were measured on {len(first_on)} different datasets ({datasets}) "
             "without a question in common, so there is nothing to compare: "
             f"{python_note(results) or 'run the older ones again with --force'}"
         )
 
 
 def python_note(results: Sequence[Result]) -> str:
-    """Return that results on pydoc were made with several versions of Python, and the way out; "" if
-    they were not.
+    """Return a clause on results on pydoc (Python's documentation) that were made with several versions
+    of Python, with the way out; "" if all have one version, or other data.
     """
     versions = {str(result.environment.get("python", "")) for result in results} - {""}
     is_pydoc = all(result.dataset["name"] == "pydoc" for result in results)
@@ -160,16 +160,11 @@ def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
     shared = set(first.queries)
     if not shared:  # a result made of scores alone has no texts of questions
         shared = set(first.scores["query_id"].unique())
+    digests = first.config.get("question_digests", {})
     for result in results[1:]:
-        if result.dataset["fingerprint"] == first.dataset["fingerprint"]:
-            continue
-        digests = first.config.get("question_digests", {})
-        other_digests = result.config.get("question_digests", {})
-        for query_id in list(shared):
-            digest = other_digests.get(query_id)
-            is_same = digest is not None and digest == digests.get(query_id)
-            if not is_same:
-                shared.remove(query_id)
+        if result.dataset["fingerprint"] != first.dataset["fingerprint"]:
+            same_digests = digests.items() & result.config.get("question_digests", {}).items()
+            shared &= dict(same_digests).keys()
     return frozenset(shared)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from ragbench.evaluation.configurations import (
     is_pipeline,
@@ -51,63 +52,82 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     """
     first = results[0]
     every_origin = origins_of(first)
+    asked = set(every_origin).union(*(result.queries for result in results))
     shared = questions_of_all(results)
     origins = {query_id: every_origin[query_id] for query_id in every_origin if query_id in shared}
-    asked = set(every_origin).union(*(result.queries for result in results))
     composition = Counter(origins.values())
     deciding_origin = next((name for name in ORIGINS if composition[name]), "people")
     ids = frozenset(query_id for query_id, origin in origins.items() if origin == deciding_origin)
     unanswerable = {query_id for query_id in ids if _is_unanswerable(first, query_id)}
-    n_answerable = len(ids - unanswerable)
+    ranking = _ranking_measure(results, measure, ids, n_answerable=len(ids - unanswerable))
+    scored = _scored_everywhere(results, ranking.measure, ids)
+
+    n_left_out = {  # reason -> number of questions
+        "were not asked of all, or not with the same words and labels": len(asked) - len(origins)
+    }
+    for origin in ORIGINS:
+        if origin != deciding_origin:
+            n_left_out[f"are {_ORIGIN_WORDS[origin]}"] = composition[origin]
+    n_left_out["have no answer in the documents"] = len(unanswerable - scored)
+    n_left_out[_unscored_reason(ranking.measure)] = len(ids - scored - unanswerable)
+
+    not_possible = ""
+    if deciding_origin == "draft" and not ranking.same_retrieval:
+        not_possible = DRAFTS_ALONE
+    elif not scored:
+        not_possible = f"no question has {ranking.measure} in every configuration"
+    elif len(scored) < MIN_QUESTIONS:
+        origin = deciding_origin if len(composition) > 1 else ""
+        not_possible = _too_few(len(scored), origin, ranking.measure)
+    return DecidingQuestions(
+        ranking.measure,
+        ranking.reason,
+        ids,
+        n=len(scored),
+        total=len(asked),
+        left_out={reason: n for reason, n in n_left_out.items() if n > 0},
+        composition={origin: composition[origin] for origin in ORIGINS if composition[origin]},
+        not_possible=not_possible,
+    )
+
+
+class _RankingMeasure(NamedTuple):
+    """The measure that configurations are ranked by, the `reason` for it in words, and `same_retrieval`:
+    True if several configurations have the same values of the measure of retrieval.
+    """
+
+    measure: str
+    reason: str
+    same_retrieval: bool
+
+
+def _ranking_measure(
+    results: Sequence[Result], measure: str, ids: Collection[str], n_answerable: int
+) -> _RankingMeasure:
+    """Choose the measure that ranks, as `deciding_questions` describes it.
+
+    Args:
+        measure: the measure that the user named; "" chooses one.
+        ids: the questions that may decide.
+        n_answerable: how many of them have an answer in the documents.
+    """
     # the measure of a criterion in the user's words -> the built-in measure in whose place it decides
-    wordings = measures_of(wordings_in(first.settings))
+    wordings = measures_of(wordings_in(results[0].settings))
     n_scored = {wordings.get(name, name): count for name, count in _n_scored(results, ids).items()}
     retrieval = main_measure_of(n_scored, n_answerable)
     same_retrieval = len(results) > 1 and _all_equal(results, retrieval)
-    measure_of_answers = answer_measure_of(n_scored)
+    of_answers = answer_measure_of(n_scored)
     if measure:
-        ranking_measure = named_among(measure, dict.fromkeys(map(str, first.scores["measure"])))
+        chosen = named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
         reason = "named by you"
-    elif same_retrieval and measure_of_answers and any(map(_writes_answers, results)):
-        ranking_measure = measure_of_answers
+    elif same_retrieval and of_answers and any(map(_writes_answers, results)):
+        chosen = of_answers
         reason = "all configurations retrieve the same"
     else:
-        ranking_measure = retrieval
-        reason = _why(retrieval, n_scored, n_answerable)
-    reported = {meant: measure for measure, meant in wordings.items()}
-    ranking_measure = reported.get(ranking_measure, ranking_measure)
-    scored = _scored_everywhere(results, ranking_measure, ids)
-    left_out: dict[str, int] = {}
-    n_unshared = len(asked) - len(origins)
-    if n_unshared > 0:
-        left_out["were not asked of all, or not with the same words and labels"] = n_unshared
-    for origin in ORIGINS:
-        if origin != deciding_origin and composition[origin]:
-            left_out[f"are {_ORIGIN_WORDS[origin]}"] = composition[origin]
-    n_unanswerable = len(unanswerable - scored)
-    if n_unanswerable:
-        left_out["have no answer in the documents"] = n_unanswerable
-    n_unscored = len(ids - scored - unanswerable)
-    if n_unscored:
-        left_out[_unscored_reason(ranking_measure)] = n_unscored
-    not_possible = ""
-    if deciding_origin == "draft" and not same_retrieval:
-        not_possible = DRAFTS_ALONE
-    elif not scored:
-        not_possible = f"no question has {ranking_measure} in every configuration"
-    elif len(scored) < MIN_QUESTIONS:
-        origin = deciding_origin if len(composition) > 1 else ""
-        not_possible = _too_few(len(scored), origin, ranking_measure)
-    return DecidingQuestions(
-        ranking_measure,
-        reason,
-        ids,
-        len(scored),
-        len(asked),
-        left_out,
-        {name: composition[name] for name in ORIGINS if composition[name]},
-        not_possible,
-    )
+        chosen = retrieval
+        reason = _coverage_reason(retrieval, n_scored, n_answerable)
+    in_users_words = {meant: measure for measure, meant in wordings.items()}
+    return _RankingMeasure(in_users_words.get(chosen, chosen), reason, same_retrieval)
 
 
 def _too_few(n: int, origin: str, measure: str) -> str:
@@ -118,10 +138,14 @@ def _too_few(n: int, origin: str, measure: str) -> str:
 
 
 def origins_of(result: Result) -> Mapping[str, str]:
-    """Return query_id -> one of ORIGINS, for every question of a result."""
-    origins = {}
+    """Return query_id -> who wrote the question, one of ORIGINS, for every question of a result.
+
+    A question whose verdict has no origin is a draft if its category is that of known-item drafts,
+    else of people.
+    """
     # a result of scores alone names no questions
     query_ids = [*result.queries] or result.scores["query_id"].unique().tolist()
+    origins = {}
     for query_id in query_ids:
         verdict = result.verdicts.get(query_id, {})
         by_category = "draft" if verdict.get("category") == KNOWN_ITEM else "people"
@@ -135,16 +159,18 @@ def _is_unanswerable(result: Result, query_id: str) -> bool:
 
 
 def _n_scored(results: Sequence[Result], ids: Collection[str]) -> dict[str, int]:
-    """Return measure -> number of deciding questions that the result with fewest has scored."""
-    counts = []
+    """Return measure -> number of deciding questions that are scored, of the result that has scored the
+    fewest. Measures that some result lacks are left out.
+    """
+    counts_of_results = []
     for result in results:
         scores = result.scores.dropna(subset=["value"])
-        rows = scores[scores["query_id"].isin(ids)]
-        counts.append({str(name): int(n) for name, n in rows["measure"].value_counts().items()})
+        counts = scores.loc[scores["query_id"].isin(ids), "measure"].value_counts()
+        counts_of_results.append({str(name): int(n) for name, n in counts.items()})
     fewest = {}
-    for name in counts[0]:
-        if all(name in count for count in counts):
-            fewest[name] = min(count[name] for count in counts)
+    for name in counts_of_results[0]:
+        if all(name in counts for counts in counts_of_results):
+            fewest[name] = min(counts[name] for counts in counts_of_results)
     return fewest
 
 
@@ -175,13 +201,19 @@ def _scored_everywhere(
     return scored
 
 
-def _why(measure: str, n_scored: Mapping[str, int], n: int) -> str:
-    """Return why a measure ranks, in words that follow "ranked by it because"."""
-    coverage = f"{n_scored.get(measure, 0)} of {n} questions have it"
-    if measure == RANKING[0]:
+def _coverage_reason(measure: str, n_scored: Mapping[str, int], n_answerable: int) -> str:
+    """Return why a measure ranks, in words that follow "ranked by it because".
+
+    Args:
+        n_scored: measure -> number of questions that have it.
+        n_answerable: number of deciding questions with an answer in the documents.
+    """
+    coverage = f"{n_scored.get(measure, 0)} of {n_answerable} questions have it"
+    best, second = RANKING[:2]
+    if measure == best:
         return f"evidence at an equal budget, {coverage}"
-    n_with_evidence = n_scored.get(RANKING[0], 0)
-    if measure == RANKING[1] and n_with_evidence < COVERAGE * n:
+    n_with_evidence = n_scored.get(best, 0)
+    if measure == second and n_with_evidence < COVERAGE * n_answerable:
         return f"{coverage}, and {n_with_evidence} have gold evidence"
     return coverage
 
