@@ -290,7 +290,7 @@ def _action_on_failures(causes: pd.Series) -> str:
     stages = causes.map(STAGE_OF)
     stage = stages.mode().iloc[0]
     counts = causes[stages == stage].value_counts()
-    listed = ", ".join(f"{count} {CAUSES[cause]}" for cause, count in counts.items())
+    listed = ", ".join(f"{count} {CAUSES[str(cause)]}" for cause, count in counts.items())
     return f"{_ACTIONS[stage]} ({listed})"
 
 

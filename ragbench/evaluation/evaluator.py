@@ -125,6 +125,43 @@ def evaluate(
         ModelError: a model could not be loaded, or no server answers, of the model or the system.
         ComparisonError: the baseline is of other data.
     """
+    _check_arguments(system, spec)
+    if isinstance(system, pd.DataFrame):
+        system = rows_of_data(system)
+    several = _several_systems(system)
+    if several:
+        results = [evaluate(dataset, each, spec, **{**options, **name}) for each, name in several]
+        return Results(results)  # type: ignore[return-value]  # one system returns a Result
+    if isinstance(dataset, str | Path):
+        dataset = load_dataset(dataset)
+    elif not isinstance(dataset, Dataset):
+        if system == "" and not isinstance(dataset, tuple):
+            system = _recorded_in_rows(dataset)
+        dataset = dataset_of(dataset)
+    known_options = [*EvaluationSpec.model_fields, *OF_PIPELINE]
+    for name in options:
+        if name not in known_options:
+            raise ConfigError(unknown_option(name, ["system", *known_options]))
+    of_evaluation: dict[str, Any] = {**options}
+    of_pipeline = {name: of_evaluation.pop(name) for name in OF_PIPELINE if name in of_evaluation}
+    plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**of_evaluation))
+    if system == "":
+        retriever = of_pipeline.get("retriever", "bm25")
+        if isinstance(retriever, str):
+            system = retriever
+            of_pipeline.pop("retriever", None)
+    output = ask_all(
+        plan.dataset,
+        _system_of(system, plan.dataset, of_pipeline),
+        plan.spec,
+        criteria=plan.criteria,
+        journal=journal,
+    )
+    return decide(plan, score(plan, output), parameters)
+
+
+def _check_arguments(system: Any, spec: Any) -> None:
+    """Raise ConfigError if arguments of `evaluate` are in the wrong place, or the system is a run."""
     if spec is not None and not isinstance(spec, EvaluationSpec):
         raise ConfigError(
             f"the third argument is {type(spec).__name__}; expected an EvaluationSpec. Data of beir "
@@ -136,56 +173,33 @@ def evaluate(
             "the system is a Dataset; evaluate(dataset, system) takes the dataset first: were the two "
             "given the other way round?"
         )
-    if isinstance(system, pd.DataFrame):
-        system = rows_of_data(system)
     if _is_run(system):
         raise ConfigError(
             "the system is a run, query -> document -> score; rb.score_run(data.qrels, run, measures) scores it, "
             "and rb.compare(scores, others) compares it"
         )
-    several: list[tuple[Any, dict[str, Any]]] = []
+
+
+def _several_systems(system: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """Return each system of a mapping or list of systems, with the option "name" that a mapping gives
+    it; [] for one system, which may be a list of recorded answers.
+    """
     if isinstance(system, Mapping):
         _refuse_options_as_systems(system)
-        several = [(each, {"name": name}) for name, each in system.items()]
-    elif isinstance(system, list) and system and not isinstance(system[0], Answer | Mapping):
-        several = [(each, {}) for each in system]
-    if several:
-        results = [evaluate(dataset, each, spec, **{**options, **name}) for each, name in several]
-        return Results(results)  # type: ignore[return-value]  # one system returns a Result
-    if isinstance(dataset, str | Path):
-        dataset = load_dataset(dataset)
-    elif not isinstance(dataset, Dataset):
-        if system == "" and not isinstance(dataset, tuple):
-            system = _recorded(dataset)
-        dataset = dataset_of(dataset)
-    known = [*EvaluationSpec.model_fields, *OF_PIPELINE]
-    for name in options:
-        if name not in known:
-            raise ConfigError(unknown_option(name, ["system", *known]))
-    others: dict[str, Any] = {**options}
-    of_pipeline = {name: others.pop(name) for name in OF_PIPELINE if name in others}
-    plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**others))
-    retriever = of_pipeline.get("retriever", "bm25")
-    if system == "" and isinstance(retriever, str):
-        system = retriever
-        of_pipeline.pop("retriever", None)
-    output = ask_all(
-        plan.dataset,
-        _system_of(system, plan.dataset, of_pipeline),
-        plan.spec,
-        criteria=plan.criteria,
-        journal=journal,
-    )
-    return decide(plan, score(plan, output), parameters)
+        return [(each, {"name": name}) for name, each in system.items()]
+    is_list = isinstance(system, list) and bool(system)
+    if is_list and not isinstance(system[0], Answer | Mapping):
+        return [(each, {}) for each in system]
+    return []
 
 
-_GIVEN = {"answer", "contexts", "error", "flags", "outcome"}
-"""The fields of a row that a system gave."""
+_OUTPUT_FIELDS = {"answer", "contexts", "error", "flags", "outcome"}
+"""The fields of a row that come from a system; the others are labels."""
 
 
 def _is_run(system: Any) -> bool:
-    """Return True for a ranking of documents, which maps each query to the scores of documents, or to
-    their ids in a list.
+    """Return True for a run (rankings of documents): query -> document -> score, or query -> list of
+    document ids.
     """
     if not isinstance(system, Mapping) or not system:
         return False
@@ -193,9 +207,11 @@ def _is_run(system: Any) -> bool:
     if all(isinstance(ids, list) for ids in rankings):
         return all(isinstance(doc_id, str) for ids in rankings for doc_id in ids)
     for scores in rankings:
-        if not isinstance(scores, Mapping) or scores.keys() & OF_PIPELINE:
+        if not isinstance(scores, Mapping):
             return False
-        if not all(isinstance(score, int | float) for score in scores.values()):
+        is_options_of_pipeline = bool(scores.keys() & OF_PIPELINE)  # such as {"k": 5}
+        has_numbers = all(isinstance(score, int | float) for score in scores.values())
+        if is_options_of_pipeline or not has_numbers:
             return False
     return True
 
@@ -214,19 +230,23 @@ def _refuse_options_as_systems(systems: Mapping[str, Any]) -> None:
             )
 
 
-def _recorded(data: Any) -> RecordedSystem:
-    """Return the rows that hold an answer or contexts, as a system of recorded answers.
+def _recorded_in_rows(data: Any) -> RecordedSystem:
+    """Return the rows of data in hand that have a field with the output of a system, as a system of
+    recorded answers.
 
     Raises:
-        DataError: there are rows, and none holds any.
+        DataError: there are rows, and all these fields are empty.
     """
     rows = rows_of_data(data)
-    outputs = [outputs_of(row) for row in rows]
-    answered = [
-        row for row, output in zip(rows, outputs, strict=True) if not _GIVEN.isdisjoint(output)
-    ]
-    is_empty = not any(output.get(name) for output in outputs for name in _GIVEN)
-    if rows and is_empty:
+    answered = []
+    has_output = False
+    for row in rows:
+        output = outputs_of(row)
+        if not _OUTPUT_FIELDS.isdisjoint(output):
+            answered.append(row)
+        if any(output.get(name) for name in _OUTPUT_FIELDS):
+            has_output = True
+    if rows and not has_output:
         raise DataError(
             f"no row has an answer or contexts, and no system is named; the fields are "
             f"{', '.join(map(repr, rows[0]))}, expected such as 'answer' and 'contexts'"
@@ -235,9 +255,14 @@ def _recorded(data: Any) -> RecordedSystem:
 
 
 def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:
-    """Return a system that `ask_all` takes: the pipeline for a retriever (an object, a class, or a name
-    with options of the pipeline), recorded answers for a sequence, else the system or its name as it is,
-    or a function that is asked.
+    """Return a system that `ask_all` takes.
+
+    Retrievers (an object, a class, or a name next to options of the pipeline) become a `Pipeline`,
+    a sequence becomes recorded answers and a function or chain a `FunctionSystem`. A `System`, and the
+    name of one, are returned as they are.
+
+    Args:
+        of_pipeline: the options of `Pipeline` that the user named.
 
     Raises:
         ConfigError: options of the pipeline for another system, or a system next to a retriever.
@@ -245,7 +270,8 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
     if isinstance(system, type) and hasattr(system, "answer"):
         system = system()
     if "retriever" in of_pipeline:
-        if not isinstance(system, str) or system != "":
+        is_named = not (isinstance(system, str) and system == "")
+        if is_named:
             raise ConfigError(
                 f"the system is {system!r:.80} and the retriever {of_pipeline['retriever']!r:.80}; "
                 "name one of them"
@@ -292,16 +318,26 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     with progress_bar(len(kinds), "scoring", "perspectives") as bar:
         for kind in kinds:
             start = time.perf_counter()
-            reason = kind.missing(plan, output)
-            measurement = views.Measurement(reason=reason) if reason else kind.measure(plan, output)
-            is_measured = not measurement.is_empty(plan.deciding.named)
-            reason = "" if is_measured else measurement.reason or _nothing_scored(output)
-            note = measurement.note if is_measured else ""
+            missing = kind.missing(plan, output)
+            if missing:
+                measurement = views.Measurement(reason=missing)
+            else:
+                measurement = kind.measure(plan, output)
             measurements[kind.name] = measurement
-            states.append(Perspective(kind.name, is_measured, reason, note, measurement.warning))
+            states.append(_state(kind.name, measurement, plan, output))
             seconds[kind.name] = round(seconds.get(kind.name, 0.0) + time.perf_counter() - start, 3)
             bar.update()
     return PerspectiveScores(output, measurements, states, seconds)
+
+
+def _state(
+    name: str, measurement: views.Measurement, plan: EvaluationPlan, output: SystemOutput
+) -> Perspective:
+    """Return whether a perspective was measured, with the note on how, or the reason why not."""
+    if measurement.is_empty(plan.deciding.named):
+        reason = measurement.reason or _nothing_scored(output)
+        return Perspective(name, False, reason, "", measurement.warning)
+    return Perspective(name, True, "", measurement.note, measurement.warning)
 
 
 def decide(
@@ -309,7 +345,13 @@ def decide(
     scored: PerspectiveScores,
     parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> Result:
-    """Decide which questions pass and which targets are reached, and return the result."""
+    """Decide which questions pass and which targets are reached, and return the result.
+
+    Args:
+        plan: the options of the evaluation.
+        scored: the output of the system with its scores from every perspective.
+        parameters: of the configuration; {} keeps the name of the system.
+    """
     output = scored.output
     deciding = plan.deciding
     frames = {name: each.scores for name, each in scored.measurements.items()}
@@ -317,11 +359,12 @@ def decide(
     if measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
     judgements = judgements_by_meaning(output.judgements, wordings_of(plan.criteria))
-    overall, reasons = _overall_scores(plan, output, measured, judgements, deciding.weights)
-    frames["overall"] = overall
+    decisions = _pass_decisions(plan, output, measured, judgements, deciding.weights)
+    frames["overall"] = decisions.scores
     if output.variations:
         frames["interventions"] = _intervention_scores(plan, output)
-    passed = overall[overall["measure"] == "pass_rate"].set_index("query_id")["value"]
+    is_pass_rate = decisions.scores["measure"] == "pass_rate"
+    passed = decisions.scores[is_pass_rate].set_index("query_id")["value"]
     states = [*scored.states, _overall_state(passed)]
     names_measured = {state.name for state in states if state.measured}
     rows = _rows(plan, scored, frames, names_measured, deciding)
@@ -331,9 +374,8 @@ def decide(
         reported = _reported_measures(plan)
         scores = scores[scores["measure"].isin(reported)]
         rows = [row for row in rows if row.measure in reported]
-    groundedness = scored.measurements.get("groundedness")
-    claims = groundedness.claims if groundedness else None
-    safety = scored.measurements.get("safety")
+    groundedness = scored.measurements.get("groundedness", views.Measurement())
+    safety = scored.measurements.get("safety", views.Measurement())
     costs = case_verdicts.evaluation_costs(output)
     result = new_result(
         name=_result_name(plan, output),
@@ -350,31 +392,36 @@ def decide(
         settings=settings_of(plan, deciding),
         perspectives=tuple(states),
         rows=tuple(rows),
-        verdicts=case_verdicts.plain_verdicts(output, passed, reasons, claims),
-        safety=safety.figures if safety else (),
-        samples=safety.samples if safety else (),
+        verdicts=case_verdicts.plain_verdicts(
+            output, passed, decisions.reasons, groundedness.claims
+        ),
+        safety=safety.figures,
+        samples=safety.samples,
         latency=latency_of(output),
         costs=costs,
         output=output,
     )
-    if cards := _judge_cards(plan):
+    cards = _judge_cards(plan)
+    if cards:
         result = replace(result, config={**result.config, "judge_cards": cards})
     comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
     advice = case_verdicts.advice_for(result, output, plan.targets)
     return replace(result, advice=advice, comparison=comparison)
 
 
-def _overall_scores(
+def _pass_decisions(
     plan: EvaluationPlan,
     output: SystemOutput,
     measured: Mapping[str, pd.DataFrame],
     judgements: Sequence[Judgement],
     weights: Mapping[str, float],
-) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
-    """Return the overall scores of the questions, and query_id -> why it fails, as
-    `case_verdicts.decide` does. Other wordings of a criterion decide as the criterion does.
+) -> case_verdicts.PassDecisions:
+    """Decide which questions pass. Other wordings of a criterion decide as the criterion does.
 
-    `measured` are the scores of each perspective.
+    Args:
+        measured: perspective -> its scores.
+        judgements: the judge's verdicts, each with the criterion that it decides for.
+        weights: part of an answer -> how much it counts in the overall.
     """
     meanings = wordings_of(plan.criteria)
     by_meaning = {name: scores_by_meaning(frame, meanings) for name, frame in measured.items()}
@@ -396,9 +443,9 @@ def _intervention_scores(plan: EvaluationPlan, output: SystemOutput) -> pd.DataF
     """Return the scores of the answers after each intervention, next to the untouched answers."""
     variations = {name: (each.cases, each.answers) for name, each in output.variations.items()}
     meanings = wordings_of(plan.criteria)
-    judgements = {}
-    for name, each in {"untouched": output.judgements, **output.variation_judgements}.items():
-        judgements[name] = judgements_by_meaning(each, meanings)
+    judgements = {"untouched": judgements_by_meaning(output.judgements, meanings)}
+    for name, of_variation in output.variation_judgements.items():
+        judgements[name] = judgements_by_meaning(of_variation, meanings)
     return score_interventions(plan.dataset, output.answers, variations, judgements)
 
 
@@ -412,7 +459,9 @@ def _overall_state(passed: pd.Series) -> Perspective:
 def _all_scores(frames: Mapping[str, pd.DataFrame], dataset: Dataset) -> pd.DataFrame:
     """Return the scores of all perspectives as one tidy frame, of the questions of the dataset."""
     filled = [frame for frame in frames.values() if len(frame)]
-    scores = pd.concat(filled or [frames["overall"]])
+    if not filled:
+        filled = [frames["overall"]]  # has the columns, and no row
+    scores = pd.concat(filled)
     is_asked = scores["query_id"].isin(dataset.queries)
     return scores.loc[is_asked, ["query_id", "measure", "value"]]
 
@@ -450,29 +499,33 @@ def _rows(
     """Return a row for each measure of the perspectives in `measured`, and a row without a value for
     each measure that the user named and that has no score.
     """
-    best = views.ceilings_of(plan.dataset, plan.named, scored.output)
-    check_reachable(deciding, best)
+    ceilings = views.ceilings_of(plan.dataset, plan.named, scored.output)
+    check_reachable(deciding, ceilings)
     rows: list[MeasureResult] = []
     for frame in frames.values():
-        rows += rows_of(frame, deciding, best)
+        rows += rows_of(frame, deciding, ceilings)
     for measurement in scored.measurements.values():
         rows += measurement.rows
     rows = [row for row in rows if row.perspective in measured]
-    n_questions = len(plan.dataset.cases)
     scored_names = {row.measure for row in rows}
     for name in deciding.named:
         if name not in scored_names:
-            row = MeasureResult(
-                name,
-                perspective_of(name),
-                value=None,
-                ci_low=None,
-                ci_high=None,
-                n_scored=0,
-                n=n_questions,
-            )
-            rows.append(compare_with_target(row, deciding))
+            rows.append(_unscored_row(name, plan, deciding))
     return rows
+
+
+def _unscored_row(measure: str, plan: EvaluationPlan, deciding: Targets) -> MeasureResult:
+    """Return the row of a measure that has no value, next to its target."""
+    row = MeasureResult(
+        measure,
+        perspective_of(measure),
+        value=None,
+        ci_low=None,
+        ci_high=None,
+        n_scored=0,
+        n=len(plan.dataset.cases),
+    )
+    return compare_with_target(row, deciding)
 
 
 def _diagnosed(
@@ -485,23 +538,27 @@ def _diagnosed(
     if "retrieval" not in measured or measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         return None
     meanings = wordings_of(plan.criteria)
+    chunk_of = {chunk.chunk_id: chunk for chunk in (*output.searched, *output.texts)}
     table = diagnose(
         output.dataset,
         output.chunk_run,
         output.answers,
         output.judgements,
         scores_by_meaning(scores, meanings),
-        [*{chunk.chunk_id: chunk for chunk in (*output.searched, *output.texts)}.values()],
+        [*chunk_of.values()],
         depth=output.depth,
         stages=output.stages,
         filtered=output.filtered,
         thresholds=plan.targets.cases,
     )
-    reported = {meant: measure for measure, meant in measures_of(meanings).items()}
-    return table.assign(measure=table["measure"].replace(reported))
+    in_users_words = {meant: measure for measure, meant in measures_of(meanings).items()}
+    return table.assign(measure=table["measure"].replace(in_users_words))
 
 
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
+    """Return the name of the result, such as "pydoc-bm25 (smoke, 10 questions)" for a part of the
+    questions.
+    """
     spec = plan.spec
     name = spec.name or f"{name_of(plan.dataset)}-{output.system['name']}"
     parts = []
@@ -513,6 +570,7 @@ def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
 
 
 def _nothing_scored(output: SystemOutput) -> str:
+    """Return why a perspective that could be measured has no value."""
     answers = output.answers
     if answers and all(answer.failed for answer in answers):
         return f"nothing to score: all {len(answers)} answers failed, first {answers[0].error}"

@@ -245,7 +245,7 @@ def _has_label(case: Case, names: Iterable[str]) -> bool:
 
 class Measurement(NamedTuple):
     """The findings of a perspective: its scores, rows of measures that are not about single
-    questions, figures and samples of safety, and claims.
+    questions, figures and samples of safety, and claims. The default is empty: nothing was measured.
 
     `note` states how it was measured, `warning` what makes its numbers less certain, `reason` why
     there may be none.
