@@ -62,9 +62,9 @@ class EvidenceReach(NamedTuple):
         return f"{round(fraction * self.documents)} of {self.documents} relevant {noun}"
 
 
-class _Lists(NamedTuple):
-    """The lists of ids of chunks or passages that may hold the evidence of a question; the fields are
-    explained in `EvidenceReach`.
+class _ChunkLists(NamedTuple):
+    """The ids of chunks or passages that the pipeline had at several points on the way to an answer;
+    the fields are explained in `EvidenceReach`.
 
     `deep` contains the contexts, too. `stages` has as many chunks after each step as `uncut`.
     """
@@ -103,51 +103,43 @@ class EvidenceMeter:
             stages: the ranking after each step of the search.
             filtered: relevant documents that the filter keeps from the question.
         """
-        unchanged: Sequence[str] = ()
-        for call in answer.calls:
-            if call.name in UNCHANGED:
-                unchanged = call.contexts
-                break
+        contexts_unchanged = [call.contexts for call in answer.calls if call.name in UNCHANGED]
         uncut = (*answer.contexts, *answer.cut)
         # Each step is compared at the length that was handed over: a longer ranking would hold more.
         handed_over = {step: ids[: len(uncut)] for step, ids in stages.items()}
-        lists = _Lists(
+        lists = _ChunkLists(
             deep=(*ranking, *answer.contexts),
             uncut=uncut,
             context=answer.contexts,
-            unchanged=unchanged,
+            unchanged=contexts_unchanged[0] if contexts_unchanged else (),
             stages=handed_over,
         )
         # Passages are texts of the system's documents, not chunks.
         has_offsets = not answer.passages
         if has_offsets and located_spans(self._dataset, case):
-            return self._by_spans(case, lists, filtered)
-        return self._by_documents(case, answer, lists, filtered)
+            return self._reach_of_spans(case, lists, filtered)
+        return self._reach_of_documents(case, answer, lists, filtered)
 
-    def _by_documents(
-        self, case: Case, answer: Answer, lists: _Lists, filtered: Collection[str]
+    def _reach_of_documents(
+        self, case: Case, answer: Answer, lists: _ChunkLists, filtered: Collection[str]
     ) -> EvidenceReach | None:
         """Return the fraction of the relevant documents of which each list has a chunk or passage;
-        None if no document is known to be relevant.
+        None if no document is known to be relevant. Of documents that are alternatives of each other,
+        one is enough (`Case.first_alternatives`).
         """
         labelled = {*relevant_documents(self._dataset, case)}
         labelled.update(span.doc_id for span in case.evidence)
         relevant = case.first_alternatives(labelled)
         if not relevant:
             return None
-        passages = answer.passage_of
 
         def fraction(ids: Sequence[str]) -> float:
-            documents = set()
-            for chunk_id in ids:
-                source = passages.get(chunk_id) or self._chunk_of.get(chunk_id)
-                if source is not None:
-                    documents.add(source.doc_id)
+            documents = self._documents_of(ids, answer)
             return len(case.first_alternatives(documents) & relevant) / len(relevant)
 
         corpus = self._dataset.corpus
         # Without a corpus in the dataset, the system has other documents, which cannot be checked.
-        is_unchecked = not corpus and bool(passages)
+        is_unchecked = not corpus and bool(answer.passages)
         is_in_corpus = is_unchecked or not corpus.keys().isdisjoint(labelled)
         allowed = case.first_alternatives(labelled.difference(filtered))
         return EvidenceReach(
@@ -162,7 +154,19 @@ class EvidenceMeter:
             stages={step: fraction(ids) for step, ids in lists.stages.items()},
         )
 
-    def _by_spans(self, case: Case, lists: _Lists, filtered: Collection[str]) -> EvidenceReach:
+    def _documents_of(self, ids: Sequence[str], answer: Answer) -> set[str]:
+        """Return the documents of chunks, and of passages of an answer; unknown ids are left out."""
+        passages = answer.passage_of
+        documents = set()
+        for chunk_id in ids:
+            source = passages.get(chunk_id) or self._chunk_of.get(chunk_id)
+            if source is not None:
+                documents.add(source.doc_id)
+        return documents
+
+    def _reach_of_spans(
+        self, case: Case, lists: _ChunkLists, filtered: Collection[str]
+    ) -> EvidenceReach:
         """Return the fraction of the evidence's characters that each list covers.
 
         The same words in several places are one passage, of which the best covered copy counts.
@@ -175,11 +179,11 @@ class EvidenceMeter:
             chunks = self._chunks(ids)
             covered = []  # characters of each passage
             for text, copies in copies_of.items():
-                recall = max(evidence_recall(chunks, [copy]) for copy in copies)
-                covered.append(len(text) * recall)
+                best_recall = max(evidence_recall(chunks, [copy]) for copy in copies)
+                covered.append(len(text) * best_recall)
             return sum(covered) / n_characters
 
-        n_allowed = 0
+        n_allowed = 0  # characters of passages that the filter allows in at least one place
         for text, copies in copies_of.items():
             if not all(copy.doc_id in filtered for copy in copies):
                 n_allowed += len(text)
@@ -205,20 +209,22 @@ class EvidenceMeter:
     def _is_split(self, spans: Sequence[Span], contexts: Sequence[Chunk]) -> bool:
         """Return True if the contexts hold a part of a span that no single chunk holds whole."""
         for span in spans:
-            is_whole_somewhere = False
-            for chunk in self._chunks_of_document.get(span.doc_id, ()):
-                if chunk.start <= span.start and span.end <= chunk.end:
-                    is_whole_somewhere = True
+            chunks = self._chunks_of_document.get(span.doc_id, ())
+            is_whole_somewhere = any(
+                chunk.start <= span.start and span.end <= chunk.end for chunk in chunks
+            )
             if not is_whole_somewhere and evidence_recall(contexts, [span]):
                 return True
         return False
 
     def _is_located(self, case: Case, answer: Answer, relevant: Collection[str]) -> bool:
-        """Return True if the contexts hold the whole texts of the relevant documents, state every gold
-        fact, or quote the evidence. `relevant` has one document or more.
+        """Return True if the contexts are known to hold the evidence: they hold the whole texts of the
+        `relevant` documents (one or more), state every gold fact, or quote the evidence.
         """
         contexts = [self._chunk_of[each] for each in answer.contexts if each in self._chunk_of]
-        contexts.sort(key=lambda chunk: (chunk.doc_id, chunk.start))
+        contexts.sort(
+            key=lambda chunk: (chunk.doc_id, chunk.start)
+        )  # pieces of a text in its order
         texts = [chunk.text for chunk in contexts]
         texts += [passage.text for passage in answer.passages]
         joined = _with_single_blanks(" ".join(texts))
