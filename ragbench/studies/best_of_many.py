@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,22 +24,37 @@ _MODEL_QUESTIONS = 2000
 def model_matrix(n_arms: int, *, seed: int = 0) -> pd.DataFrame:
     """Draw scores of `n_arms` configurations on 2,000 questions from a model in which gains are small.
 
-    True gains have a deviation of .03. Each question is easier or harder for all configurations,
-    and for the configurations of one of three families; a fifth of the scores deviate further, with
-    a deviation of .4.
+    A score is the sum of the configuration's true mean (deviation .03), an effect of the question on
+    all configurations, an effect of the question on one of three families of configurations, and,
+    in a fifth of the scores, a further deviation of .4.
 
     >>> model_matrix(3).shape
     (2000, 3)
     """
     rng = np.random.default_rng(seed)
-    true = rng.normal(0, 0.03, n_arms)
-    family = rng.integers(0, 3, n_arms)
-    shared = rng.normal(0, 0.15, (_MODEL_QUESTIONS, 1))
-    of_family = rng.normal(0, 0.15, (_MODEL_QUESTIONS, 3))[:, family]
     shape = (_MODEL_QUESTIONS, n_arms)
-    own = np.where(rng.random(shape) < 0.2, rng.normal(0, 0.4, shape), 0.0)
-    names = [f"arm{number}" for number in range(n_arms)]
-    return pd.DataFrame(true + shared + of_family + own, columns=names)
+    true_means = rng.normal(0, 0.03, n_arms)
+    family_of_arm = rng.integers(0, 3, n_arms)
+    question_effects = rng.normal(0, 0.15, (_MODEL_QUESTIONS, 1))
+    family_effects = rng.normal(0, 0.15, (_MODEL_QUESTIONS, 3))
+    deviates_further = rng.random(shape) < 0.2
+    further = np.where(deviates_further, rng.normal(0, 0.4, shape), 0.0)
+    scores = true_means + question_effects + family_effects[:, family_of_arm] + further
+    return pd.DataFrame(scores, columns=[f"arm{number}" for number in range(n_arms)])
+
+
+class Choice(NamedTuple):
+    """The mean gain of a chosen configuration over the baseline.
+
+    Attributes:
+        promised: on the questions that chose it.
+        shrunken: what `expected_gain` makes of that.
+        real: on all other questions.
+    """
+
+    promised: float
+    shrunken: float
+    real: float
 
 
 def choose_the_best(
@@ -45,86 +62,99 @@ def choose_the_best(
 ) -> pd.DataFrame:
     """Choose the best of several configurations again and again, and measure it on other questions.
 
-    A draw takes `ARMS` configurations at random, the first of which is the baseline, and `QUESTIONS`
-    questions at random, at most half of all. The configuration with the largest mean gain on them is
-    chosen, and its gain on the remaining questions is the real one.
+    The numbers of configurations are `ARMS`, the numbers of questions that choose `QUESTIONS`. A
+    collection that has too few configurations, or less than twice as many questions, is left out.
 
     Args:
-        matrices: name -> scores, questions down, configurations across.
+        matrices: name of the collection -> scores, questions down, configurations across.
         draws: of each number of configurations and questions.
         seed: random seed.
 
     Returns:
         A row for each draw in which a configuration was better than the baseline: collection, arms,
-        questions, promised (its gain on the questions that chose it), shrunken (`expected_gain`),
-        real.
+        questions (both are numbers), and the gains promised, shrunken and real, as in `Choice`.
     """
     rows = []
     for number, (name, matrix) in enumerate(matrices.items()):
         scores = matrix.to_numpy(dtype=float)
-        for n_arms in ARMS:
-            for n_questions in QUESTIONS:
-                if n_arms > scores.shape[1] or n_questions > len(scores) / 2:
-                    continue
-                rng = np.random.default_rng([seed, number, n_arms, n_questions])
-                for choice in _choices(scores, n_arms, n_questions, draws, rng):
+        n_all_questions, n_all_arms = scores.shape
+        for n_arms, n_questions in itertools.product(ARMS, QUESTIONS):
+            if n_arms > n_all_arms or n_questions > n_all_questions / 2:
+                continue
+            rng = np.random.default_rng([seed, number, n_arms, n_questions])
+            for _ in range(draws):
+                choice = _choose_once(scores, n_arms, n_questions, rng)
+                if choice is not None:
                     rows.append((name, n_arms, n_questions, *choice))
     columns = ["collection", "arms", "questions", "promised", "shrunken", "real"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _choices(
-    scores: Floats, n_arms: int, n_questions: int, draws: int, rng: np.random.Generator
-) -> Iterator[tuple[float, float, float]]:
-    """Yield the promised, the shrunken and the real gain of random draws: the gain of the best arm over
-    the first one on `n_questions`, its `expected_gain`, and its gain on all other questions.
+def _choose_once(
+    scores: Floats, n_arms: int, n_questions: int, rng: np.random.Generator
+) -> Choice | None:
+    """Draw configurations, the first of them the baseline, and questions, and choose the best on them.
 
-    Draws in which no arm gains are left out.
+    Args:
+        scores: questions down, configurations across.
+        n_arms: configurations to draw.
+        n_questions: questions to draw; the gain on all others is the real one.
+        rng: draws both.
+
+    Returns:
+        The gains of the best configuration; None if none is better than the baseline.
     """
-    for _ in range(draws):
-        arms = rng.choice(scores.shape[1], n_arms, replace=False)
-        order = rng.permutation(len(scores))
-        gains = scores[:, arms[1:]] - scores[:, arms[:1]]
-        chosen_by, others = gains[order[:n_questions]], gains[order[n_questions:]]
-        best = expected_gain(pd.DataFrame(chosen_by.T))
-        if best.observed > 0:
-            place_of_best = int(best.name)
-            yield best.observed, best.expected, float(others[:, place_of_best].mean())
+    arms = rng.choice(scores.shape[1], n_arms, replace=False)
+    questions = rng.permutation(len(scores))
+    baseline, contenders = scores[:, arms[:1]], scores[:, arms[1:]]
+    gains = contenders - baseline
+    choosing_gains = gains[questions[:n_questions]]
+    other_gains = gains[questions[n_questions:]]
+    best = expected_gain(pd.DataFrame(choosing_gains.T))
+    if best.observed <= 0:
+        return None
+    column_of_best = int(best.name)
+    return Choice(best.observed, best.expected, float(other_gains[:, column_of_best].mean()))
 
 
 def promises(choices: pd.DataFrame) -> pd.DataFrame:
-    """Compute means by collection, number of configurations and number of questions.
+    """Average the gains by collection, number of configurations and number of questions.
+
+    Args:
+        choices: as `choose_the_best` returns them.
 
     Returns:
-        Columns collection, arms, questions, choices, promised, shrunken, real; `kept`: the fraction
-        of the promised gain that is real; `no_gain`: the fraction of choices that are no better than
-        the baseline on the other questions.
+        Columns collection, arms, questions, choices (their number), and the mean gains promised,
+        shrunken and real; `kept`: the fraction of the promised gain that is real; `no_gain`: the
+        fraction of choices that are no better than the baseline on the other questions.
     """
-    groups = choices.groupby(["collection", "arms", "questions"], sort=False)
+    is_no_gain = choices["real"] <= 0
+    groups = choices.assign(no_gain=is_no_gain).groupby(
+        ["collection", "arms", "questions"], sort=False
+    )
     table = groups[["promised", "shrunken", "real"]].mean()
     table.insert(0, "choices", groups.size())
     table["kept"] = table["real"] / table["promised"]
-    table["no_gain"] = (
-        (choices["real"] <= 0)
-        .groupby([choices[name] for name in ("collection", "arms", "questions")], sort=False)
-        .mean()
-    )
+    table["no_gain"] = groups["no_gain"].mean()
     return table.reset_index()
 
 
 def promises_findings(table: pd.DataFrame) -> list[str]:
-    """Write the findings on the promises, a sentence for each number of questions."""
+    """Write the findings of `promises`, two sentences for each number of questions."""
     lines = []
-    for n, rows in table.groupby("questions"):
-        most = rows[rows["arms"] == rows["arms"].max()]
-        two = rows[rows["arms"] == rows["arms"].min()]
+    for n_questions, rows in table.groupby("questions"):
+        most_arms, fewest_arms = rows["arms"].max(), rows["arms"].min()
         bias = (rows["promised"] - rows["real"]).mean()
-        left = (rows["shrunken"] - rows["real"]).mean()
+        bias_of_shrunken = (rows["shrunken"] - rows["real"]).mean()
         lines.append(
-            f"Chosen on {n} questions, the best of {most['arms'].iloc[0]} configurations promises "
-            f"{most['promised'].mean():+.3f} and keeps {most['real'].mean():+.3f}; the better of "
-            f"{two['arms'].iloc[0]} promises {two['promised'].mean():+.3f} and keeps "
-            f"{two['real'].mean():+.3f}. Over all numbers of configurations the promise is too large "
-            f"by {bias:+.3f}, the shrunken one by {left:+.3f}."
+            f"Chosen on {n_questions} questions, the best of {most_arms} configurations "
+            f"{_promised_and_kept(rows, most_arms)}; the better of {fewest_arms} "
+            f"{_promised_and_kept(rows, fewest_arms)}. Over all numbers of configurations the promise "
+            f"is too large by {bias:+.3f}, the shrunken one by {bias_of_shrunken:+.3f}."
         )
     return lines
+
+
+def _promised_and_kept(rows: pd.DataFrame, n_arms: int) -> str:
+    means = rows[rows["arms"] == n_arms][["promised", "real"]].mean()
+    return f"promises {means['promised']:+.3f} and keeps {means['real']:+.3f}"

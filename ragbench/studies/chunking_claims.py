@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -38,14 +39,15 @@ def count_claims(tests: Tests) -> pd.DataFrame:
     for collection, retriever, measure in tests:
         if measure not in _CLAIM_MEASURES:
             continue
+        # Samples down, pairs of chunkings across: 1 or -1 for the better one, 0 if undecided.
         claims = tests[collection, retriever, measure].signs
         counts = {"claims": (claims != 0).sum(axis=1)}
         for tokens in BUDGETS:
             at_budget = tests[collection, retriever, f"span_recall@{tokens}tok"].signs
             counts[f"reversed {tokens}"] = (claims * at_budget == -1).sum(axis=1)
             counts[f"holds {tokens}"] = (claims * at_budget == 1).sum(axis=1)
-        keys = {"collection": collection, "retriever": retriever, "measure": measure}
-        tables.append(pd.DataFrame(counts).rename_axis("sample").reset_index().assign(**keys))
+        table = pd.DataFrame(counts).rename_axis("sample").reset_index()
+        tables.append(table.assign(collection=collection, retriever=retriever, measure=measure))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -62,38 +64,62 @@ def claim_fractions(counts: pd.DataFrame, tables: Tables, *, draws: int) -> pd.D
         outcome and budget the fraction with the limits of its interval (`reversed 500`, `reversed 500
         low`, `reversed 500 high`).
     """
-    totals = counts.groupby(["collection", "measure", "sample"])[["claims", *_OUTCOMES]].sum()
+    totals = _sum_over_retrievers(counts, ["collection", "measure", "sample"])
     rows: list[dict[str, object]] = []
     for collection, table in tables.items():
         questions = table.drop_duplicates("query_id")
         for measure in _CLAIM_MEASURES:
-            samples = totals.xs((collection, measure))
-            row: dict[str, object] = {
+            totals_by_sample = pd.DataFrame(totals.xs((collection, measure)))
+            row = {
                 "collection": collection,
                 "measure": measure,
                 "documents": questions["document"].nunique(),
                 "questions": len(questions),
-                "claims": samples["claims"].iloc[0],
+                "claims": totals_by_sample["claims"].iloc[0],
             }
-            for outcome in _OUTCOMES:
-                fractions = samples[outcome] / samples["claims"].clip(lower=1)
-                low, high = np.quantile(fractions.iloc[-draws:], (0.025, 0.975))
-                row[outcome] = fractions.iloc[0]
-                row[f"{outcome} low"] = low
-                row[f"{outcome} high"] = high
-            rows.append(row)
+            rows.append(row | _fractions_with_intervals(totals_by_sample, draws))
     return pd.DataFrame(rows)
 
 
+def _sum_over_retrievers(counts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    return counts.groupby(keys)[["claims", *_OUTCOMES]].sum()
+
+
+def _fractions_with_intervals(totals_by_sample: pd.DataFrame, draws: int) -> dict[str, object]:
+    """Compute the fraction of claims with each outcome, and its 95 % interval.
+
+    Args:
+        totals_by_sample: a row per sample, the data themselves first and the draws last; columns claims
+            and outcomes.
+        draws: number of the last rows that are draws.
+
+    Returns:
+        `reversed 500`, `reversed 500 low`, `reversed 500 high`, and so on for all outcomes.
+    """
+    columns: dict[str, object] = {}
+    for outcome in _OUTCOMES:
+        fractions = totals_by_sample[outcome] / totals_by_sample["claims"].clip(lower=1)
+        low, high = np.quantile(fractions.iloc[-draws:], (0.025, 0.975))
+        columns[outcome] = fractions.iloc[0]
+        columns[f"{outcome} low"] = low
+        columns[f"{outcome} high"] = high
+    return columns
+
+
 def claims_table(fractions: pd.DataFrame) -> pd.DataFrame:
-    """Write the claims of each collection with their outcomes as "60 % [48, 67]", in per cent."""
+    """Write the claims of each collection with their outcomes as "60 % [48, 67]", in per cent.
+
+    Args:
+        fractions: as `claim_fractions` returns them.
+    """
     at_k = fractions[fractions["measure"] == AT_K].set_index("collection")
     table = at_k[["documents", "questions", "claims"]].copy()
     for outcome in _OUTCOMES:
-        parts = at_k[[outcome, f"{outcome} low", f"{outcome} high"]].mul(100).round().astype(int)
-        name, tokens = outcome.split()
+        name, tokens = outcome.split()  # such as "reversed 500"
+        columns = [outcome, f"{outcome} low", f"{outcome} high"]
+        percentages = at_k[columns].mul(100).round().astype(int)
         table[f"{name} at {int(tokens):,}"] = [
-            f"{value} % [{low}, {high}]" for value, low, high in parts.itertuples(index=False)
+            f"{value} % [{low}, {high}]" for value, low, high in percentages.itertuples(index=False)
         ]
     return table
 
@@ -109,38 +135,57 @@ def claims_title(fractions: pd.DataFrame) -> str:
 
 
 def claims_by_retriever(counts: pd.DataFrame, fractions: pd.DataFrame) -> str:
-    """Write the outcomes of each retriever, on the collection where most claims are reversed."""
+    """Write the outcomes of each retriever, on the collection where most claims are reversed.
+
+    Args:
+        counts: as `count_claims` returns them.
+        fractions: as `claim_fractions` returns them.
+    """
     at_k = fractions[fractions["measure"] == AT_K].set_index("collection")
     collection = at_k["reversed 500"].idxmax()
-    chosen = f"collection == @collection and measure == '{AT_K}' and sample == 0"
-    parts = [
+    at_k_counts = _counts_in_the_data(counts)
+    of_collection = at_k_counts[at_k_counts["collection"] == collection]
+    outcomes = [
         f"{row['retriever']} {row['reversed 500']} and {row['holds 500']} of {row['claims']}"
-        for row in counts.query(chosen).to_dict("records")
+        for row in of_collection.to_dict("records")
     ]
     return (
         f"On {collection}, where most are reversed at 500 tokens, reversed and holding by retriever: "
-        f"{'; '.join(parts)}."
+        f"{'; '.join(outcomes)}."
     )
+
+
+def _counts_in_the_data(counts: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the claims in `AT_K` that are about the data themselves, not a sample of them."""
+    return counts[(counts["measure"] == AT_K) & (counts["sample"] == 0)]
 
 
 def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Compute the outcomes of the claims that each document alone makes, for collections with fewer
-    than 20; empty if there is no such collection.
+    than 20.
+
+    Args:
+        counts: as `count_claims` returns them; sample n is the n-th document, by id.
+        tables: as `load_chunkings` returns them.
+
+    Returns:
+        By collection and corpus (the document): questions, claims, and the fractions of the claims that
+        are reversed and that hold at 500 and 2,000 tokens. Empty if no collection is that small.
     """
-    at_k = counts[counts["measure"] == AT_K]
-    totals = at_k.groupby(["collection", "sample"])[["claims", *_OUTCOMES]].sum()
+    totals = _sum_over_retrievers(counts[counts["measure"] == AT_K], ["collection", "sample"])
     rows = []
     for collection, table in tables.items():
-        documents = sorted(table["document"].unique())
-        if len(documents) >= ENOUGH_DOCUMENTS:
+        questions_by_document = table.groupby("document")[
+            "query_id"
+        ].nunique()  # sorted by document
+        if len(questions_by_document) >= ENOUGH_DOCUMENTS:
             continue
-        for sample, document in enumerate(documents, 1):
-            count = totals.xs((collection, sample)).to_dict()
-            questions = table.loc[table["document"] == document, "query_id"].nunique()
-            row = {"collection": collection, "corpus": document, "questions": questions}
-            row["claims"] = int(count["claims"])
+        for sample, (document, n_questions) in enumerate(questions_by_document.items(), 1):
+            total = totals.xs((collection, sample)).to_dict()
+            row = {"collection": collection, "corpus": document, "questions": n_questions}
+            row["claims"] = int(total["claims"])
             for outcome in ("reversed 500", "holds 500", "reversed 2000", "holds 2000"):
-                row[outcome] = count[outcome] / max(count["claims"], 1)
+                row[outcome] = total[outcome] / max(total["claims"], 1)
             rows.append(row)
     if not rows:
         return pd.DataFrame()
@@ -148,18 +193,20 @@ def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
 
 
 def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
-    """Compare the order of the chunkings at k = 5 with their order at each budget; the claims
-    are those of `count_claims`.
+    """Compare the order of the chunkings at k = 5 with their order at each budget.
+
+    Args:
+        tests: as `compare_chunkings` returns them.
+        counts: as `count_claims` returns them.
 
     Returns:
-        A row for each collection and retriever: chunkings; claims at k = 5; winner at k = 5; detectable,
-        the median difference found with 80 % power, unadjusted; and for each budget the fractions of
-        claims that hold and are reversed, Kendall's `tau` of both orders, and `its rank`: the winner's.
+        A row for each collection and retriever: chunkings (their number); claims at k = 5; winner at
+        k = 5; detectable, the median difference found with 80 % power, unadjusted; and for each budget
+        the fractions of claims that hold and are reversed, Kendall's `tau` of both orders, and `its
+        rank`: the winner's.
     """
-    of_the_data = counts["sample"] == 0  # the other samples are resamples of it
-    chosen = counts[(counts["measure"] == AT_K) & of_the_data]
     rows = []
-    for count in chosen.to_dict("records"):
+    for count in _counts_in_the_data(counts).to_dict("records"):
         collection, retriever = count["collection"], count["retriever"]
         at_k = tests[collection, retriever, AT_K]
         winner = at_k.means.index[int(at_k.means.argmax())]
@@ -172,11 +219,11 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
             "detectable": _ERRORS_DETECTABLE * np.median(at_k.errors),
         }
         for tokens in BUDGETS:
-            at_budget = tests[collection, retriever, f"span_recall@{tokens}tok"].means
+            means = tests[collection, retriever, f"span_recall@{tokens}tok"].means
             for outcome in (f"holds {tokens}", f"reversed {tokens}"):
                 row[outcome] = count[outcome] / max(count["claims"], 1)
-            ranks = at_budget.rank(ascending=False, method="min")
-            row[f"tau {tokens}"] = kendalltau(at_k.means, at_budget).statistic
+            row[f"tau {tokens}"] = kendalltau(at_k.means, means).statistic
+            ranks = means.rank(ascending=False, method="min")
             row[f"its rank {tokens}"] = int(ranks.loc[winner])
         rows.append(row)
     return pd.DataFrame(rows)
@@ -187,26 +234,36 @@ def explained_variance(tests: Tests) -> pd.DataFrame:
 
     Only retrievers that search all chunkings count (`dense:minilm` searches ten).
 
+    Args:
+        tests: as `compare_chunkings` returns them.
+
     Returns:
         A row for each collection and measure (recall at k = 5 and at each budget): retriever, size,
         chunker, overlap (with or without), each the between-group sum of squares over the total.
     """
     measures = [AT_K, *(f"span_recall@{tokens}tok" for tokens in BUDGETS)]
-    collections = list(dict.fromkeys(key[0] for key in tests))
+    collections = dict.fromkeys(collection for collection, _, _ in tests)  # without duplicates
     rows = []
-    for collection in collections:
-        for measure in measures:
-            means = {
-                retriever: test.means
-                for (name, retriever, tested), test in tests.items()
-                if name == collection and tested == measure and retriever != "dense:minilm"
-            }
-            table = pd.concat(means, names=["retriever"]).rename("mean").reset_index()
-            table["overlap"] = table["overlap"] > 0
-            deviations = table["mean"] - table["mean"].mean()
-            row = {"collection": collection, "measure": measure}
-            for factor in ("retriever", "size", "chunker", "overlap"):
-                between = deviations.groupby(table[factor]).transform("mean")
-                row[factor] = (between**2).sum() / (deviations**2).sum()
-            rows.append(row)
+    for collection, measure in itertools.product(collections, measures):
+        means = _means_of_chunkings(tests, collection, measure)
+        means["overlap"] = means["overlap"] > 0
+        deviations = means["mean"] - means["mean"].mean()
+        row: dict[str, object] = {"collection": collection, "measure": measure}
+        for factor in ("retriever", "size", "chunker", "overlap"):
+            between = deviations.groupby(means[factor]).transform("mean")
+            row[factor] = (between**2).sum() / (deviations**2).sum()
+        rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _means_of_chunkings(tests: Tests, collection: str, measure: str) -> pd.DataFrame:
+    """Return a row for each retriever but `dense:minilm` and chunking, with its mean in a measure.
+
+    Columns: retriever, chunker, size, overlap, mean.
+    """
+    means_by_retriever = {}
+    for (name, retriever, tested), pair_tests in tests.items():
+        if (name, tested) == (collection, measure) and retriever != "dense:minilm":
+            means_by_retriever[retriever] = pair_tests.means
+    means = pd.concat(means_by_retriever, names=["retriever"])
+    return pd.DataFrame(means.rename("mean").reset_index())

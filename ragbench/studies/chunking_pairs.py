@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import t as student
 
-from ragbench.array_types import Floats, Ints
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.studies.collections import stored_files
 
 CHUNKING = ["chunker", "size", "overlap"]
@@ -47,8 +47,8 @@ def load_chunkings(sweep_dir: str | Path) -> dict[str, pd.DataFrame]:
     paths = stored_files(sweep_dir, "chunkings.parquet", "notebooks/chunking.toml")
     for name, path in paths.items():
         tables[name] = pd.read_parquet(path).sort_values("query_id", kind="stable")
-    documents = pd.Series({name: table["document"].nunique() for name, table in tables.items()})
-    return {str(name): tables[str(name)] for name in documents.sort_values().index}
+    n_documents = pd.Series({name: table["document"].nunique() for name, table in tables.items()})
+    return {str(name): tables[str(name)] for name in n_documents.sort_values().index}
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,46 @@ class Samples:
 
 
 def draw_samples(table: pd.DataFrame, draws: int, rng: np.random.Generator) -> Samples:
-    """Draw documents with replacement; where a collection has fewer than 20, questions within them, too."""
+    """Draw documents with replacement; where a collection has fewer than 20, questions within them, too.
+
+    Args:
+        table: a table of `load_chunkings`; its columns query_id and document count here.
+        draws: number of samples.
+        rng: draws them.
+    """
+    # The number of the document of each question.
     documents = table.drop_duplicates("query_id")["document"].factorize(sort=True)[0]
     n_documents = int(documents.max()) + 1
+    # How often each document is drawn: samples down, documents across.
     drawn = rng.multinomial(n_documents, np.full(n_documents, 1 / n_documents), size=draws)
     if n_documents >= ENOUGH_DOCUMENTS:
         return Samples(documents, np.vstack([np.ones(n_documents), drawn]))
     n_questions = len(documents)
-    single_documents = documents == np.arange(n_documents)[:, None]
-    drawn_questions = np.zeros((draws, n_questions))
-    for times, is_inside in zip(drawn.T, single_documents, strict=True):
-        size = is_inside.sum()
-        drawn_questions[:, is_inside] = rng.multinomial(times * size, np.full(size, 1 / size))
-    weights = np.vstack([np.ones(n_questions), single_documents, drawn_questions])
+    is_in_document = (
+        documents == np.arange(n_documents)[:, None]
+    )  # documents down, questions across
+    drawn_questions = _draw_questions(is_in_document, drawn, rng)
+    weights = np.vstack([np.ones(n_questions), is_in_document, drawn_questions])
     return Samples(np.arange(n_questions), weights)
+
+
+def _draw_questions(is_in_document: Bools, times_drawn: Ints, rng: np.random.Generator) -> Floats:
+    """Draw as many questions of each document as it has, for each time that the document was drawn.
+
+    Args:
+        is_in_document: documents down, questions across.
+        times_drawn: samples down, documents across.
+        rng: draws with replacement.
+
+    Returns:
+        How often each question is drawn: samples down, questions across.
+    """
+    weights = np.zeros((len(times_drawn), is_in_document.shape[1]))
+    for times, is_inside in zip(times_drawn.T, is_in_document, strict=True):
+        n_inside = is_inside.sum()
+        equal_chances = np.full(n_inside, 1 / n_inside)
+        weights[:, is_inside] = rng.multinomial(times * n_inside, equal_chances)
+    return weights
 
 
 @dataclass(frozen=True)
@@ -121,61 +147,80 @@ def compare_chunkings(
     """
     rng = np.random.default_rng(seed)
     tests = {}
-    for name, table in tables.items():
+    for collection, table in tables.items():
         studied = table[table["size"].isin(SIZES)]
         samples = draw_samples(studied, draws, rng)
         for retriever, rows in studied.groupby("retriever"):
             for measure in _TESTED:
-                scores = rows.pivot(index="query_id", columns=CHUNKING, values=measure)
-                tests[name, str(retriever), measure] = _test_pairs(
-                    scores.astype(float), samples, alpha
+                scores = rows.pivot(index="query_id", columns=CHUNKING, values=measure).astype(
+                    float
                 )
+                key = collection, str(retriever), measure
+                tests[key] = _test_pairs(scores, samples, alpha)
     return tests
 
 
 def _test_pairs(scores: pd.DataFrame, samples: Samples, alpha: float) -> PairTests:
-    first, second = np.triu_indices(scores.shape[1], 1)
+    """Test all pairs of columns of `scores`: questions down, chunkings across."""
+    first, second = np.triu_indices(scores.shape[1], 1)  # the columns of each pair
     values = scores.to_numpy()
     means, errors = _clustered_means(values[:, first] - values[:, second], samples)
+    # A difference without an error (of equal chunkings) gets a ratio of 0: undecided.
     ratios = np.divide(means, errors, out=np.zeros_like(means), where=errors > 1e-9)
-    degrees = samples.weights.shape[1] - 1
-    return PairTests(scores.mean(), errors[0], _significant_signs(ratios, degrees, alpha))
+    degrees_of_freedom = samples.weights.shape[1] - 1
+    signs = _significant_signs(ratios, degrees_of_freedom, alpha)
+    return PairTests(scores.mean(), errors[0], signs)
 
 
 def _clustered_means(differences: Floats, samples: Samples) -> tuple[Floats, Floats]:
     """Compute mean and clustered standard error of each difference in each sample.
 
     The variance of a mean of clusters of unequal size is the variance of the ratio sum / count: the
-    squares of (sum - mean * count), over all clusters of a sample.
+    squares of (sum - mean * count), over all clusters of a sample. A cluster is a unit.
 
     Args:
         differences: questions down, pairs across.
         samples: their units.
 
     Returns:
-        Two arrays, samples down and pairs across.
+        Two arrays, means and errors, samples down and pairs across.
     """
     weights = samples.weights
-    count = np.bincount(samples.units)[:, None]
-    sums = np.zeros((len(count), differences.shape[1]))
+    count = np.bincount(samples.units)[:, None]  # questions of each unit
+    sums = np.zeros((len(count), differences.shape[1]))  # units down, pairs across
     np.add.at(sums, samples.units, differences)
-    total = weights @ count
+    n_questions = weights @ count  # of each sample
     n_units = weights.sum(axis=1, keepdims=True)
-    means = weights @ sums / total
+    means = weights @ sums / n_questions
+    # (sum - mean * count)^2 = sum^2 - 2 mean * sum * count + mean^2 * count^2
     squares = weights @ sums**2 - 2 * means * (weights @ (sums * count))
     squares = squares + means**2 * (weights @ count**2)
-    errors = np.sqrt(np.maximum(squares, 0) * n_units / (n_units - 1)) / total
+    errors = np.sqrt(np.maximum(squares, 0) * n_units / (n_units - 1)) / n_questions
     return means, errors
 
 
-def _significant_signs(ratios: Floats, degrees: int, alpha: float) -> Signs:
-    """Mark significant ratios (mean / standard error) by their sign, by Holm's correction over a row."""
+def _significant_signs(ratios: Floats, degrees_of_freedom: int, alpha: float) -> Signs:
+    """Mark significant ratios by their sign, by Holm's correction over each row.
+
+    Args:
+        ratios: mean / standard error, samples down and pairs across.
+        degrees_of_freedom: of Student's t.
+        alpha: level of a row.
+
+    Returns:
+        1 or -1 for a significant ratio, else 0.
+    """
     n_pairs = ratios.shape[1]
-    critical = student.isf(alpha / 2 / np.arange(n_pairs, 0, -1), degrees)
-    largest_first = np.argsort(-np.abs(ratios), axis=1)
-    is_beyond = np.take_along_axis(np.abs(ratios), largest_first, axis=1) > critical
-    # Holm stops at the first pair that is not beyond its critical value.
+    sizes = np.abs(ratios)
+    largest_first = np.argsort(-sizes, axis=1)
+    # Holm tests the largest of n ratios at alpha / n, the next one at alpha / (n - 1), and so on, and
+    # stops at the first that is not beyond its critical value.
+    levels = alpha / 2 / np.arange(n_pairs, 0, -1)
+    critical = student.isf(levels, degrees_of_freedom)
+    is_beyond = np.take_along_axis(sizes, largest_first, axis=1) > critical
     is_significant = np.logical_and.accumulate(is_beyond, axis=1)
-    signs = np.zeros(ratios.shape, dtype=np.int8)
-    np.put_along_axis(signs, largest_first, is_significant, axis=1)
-    return signs * np.sign(ratios).astype(np.int8)
+    marks = np.zeros(ratios.shape, dtype=np.int8)
+    np.put_along_axis(
+        marks, largest_first, is_significant, axis=1
+    )  # back in the order of the pairs
+    return marks * np.sign(ratios).astype(np.int8)

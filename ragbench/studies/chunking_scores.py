@@ -10,7 +10,7 @@ import pandas as pd
 from ragbench.metrics import score_spans
 from ragbench.retrieval import chunk, make_retriever, retrieve
 from ragbench.studies.chunking_pairs import BUDGETS, CHUNKING, SIZES
-from ragbench.types import Dataset
+from ragbench.types import Chunk, Dataset
 
 RETRIEVERS = ("bm25", "dense:wordllama", "hybrid:wordllama")
 """Retrievers that search every chunking."""
@@ -44,9 +44,11 @@ def list_chunkings(*, published: bool) -> list[Chunking]:
     chunkings = []
     for chunker in ("fixed", "recursive"):
         for size in SIZES:
-            chunkings += [Chunking(chunker, size, 0), Chunking(chunker, size, size // 4)]
+            chunkings.append(Chunking(chunker, size, overlap=0))
+            chunkings.append(Chunking(chunker, size, overlap=size // 4))
     for chunker in ("sentence", "markdown"):
-        chunkings += [Chunking(chunker, size, 0) for size in SIZES]
+        for size in SIZES:
+            chunkings.append(Chunking(chunker, size, overlap=0))
     if published:
         for chunker in ("fixed", "recursive"):
             for size, overlap in ((800, 400), (400, 200), (400, 0), (200, 0)):
@@ -75,9 +77,7 @@ def score_chunkings(data: Dataset, chunkings: Sequence[Chunking], tokenizer: str
         A row per question, chunking and retriever: query_id, a column per measure (float32, four digits),
         document (of the first gold span), retriever, chunker, size, overlap.
     """
-    documents = {case.query_id: case.evidence[0].doc_id for case in data}
-    document_of = pd.Series(documents, name="document")
-    parts = []
+    tables = []
     for chunking in chunkings:
         chunks = chunk(
             data,
@@ -86,16 +86,25 @@ def score_chunkings(data: Dataset, chunkings: Sequence[Chunking], tokenizer: str
             chunk_overlap=chunking.overlap,
             tokenizer=tokenizer,
         )
-        names = list(RETRIEVERS)
+        retrievers = list(RETRIEVERS)
         if _is_searched_by_the_slow_retriever(chunking):
-            names.append(_SLOW_RETRIEVER)
-        for name in names:
-            run = retrieve(make_retriever(name, chunks), data.queries, chunks)
-            scores = score_spans(data, run, chunks, tokenizer=tokenizer)
-            wide = scores.pivot(index="query_id", columns="measure", values="value")[_MEASURES]
-            rows = wide.astype("float32").round(4).join(document_of).reset_index()
-            parts.append(rows.assign(retriever=name, **chunking._asdict()))
-    return pd.concat(parts)
+            retrievers.append(_SLOW_RETRIEVER)
+        for retriever in retrievers:
+            scores = _score_retriever(retriever, data, chunks, tokenizer)
+            tables.append(scores.assign(retriever=retriever, **chunking._asdict()))
+    return pd.concat(tables)
+
+
+def _score_retriever(
+    retriever: str, data: Dataset, chunks: Sequence[Chunk], tokenizer: str
+) -> pd.DataFrame:
+    """Return a row for each question: query_id, `_MEASURES`, document (of the first gold span)."""
+    run = retrieve(make_retriever(retriever, chunks), data.queries, chunks)
+    scores = score_spans(data, run, chunks, tokenizer=tokenizer)
+    wide = scores.pivot(index="query_id", columns="measure", values="value")[_MEASURES]
+    documents = {case.query_id: case.evidence[0].doc_id for case in data}
+    rounded = wide.astype("float32").round(4)
+    return rounded.join(pd.Series(documents, name="document")).reset_index()
 
 
 def mean_evidence(scores: pd.DataFrame) -> pd.DataFrame:
@@ -105,13 +114,18 @@ def mean_evidence(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_chunkings(means: pd.DataFrame) -> str:
-    """Write which chunking holds most evidence, a line for each retriever."""
+    """Write which chunking holds most evidence, a line for each retriever.
+
+    Args:
+        means: as `mean_evidence` returns them: chunkings down; measure and retriever across.
+    """
     lines = []
     for retriever in means["span_recall@5"]:
-        at_k = " ".join(map(str, means["span_recall@5", retriever].idxmax()))
-        at_budget = " ".join(map(str, means["span_recall@500tok", retriever].idxmax()))
+        # The index holds chunker, size and overlap.
+        best_at_k = means["span_recall@5", retriever].idxmax()
+        best_at_budget = means["span_recall@500tok", retriever].idxmax()
         lines.append(
-            f"- {retriever}: most evidence in 5 chunks by {at_k}, in 500 tokens by {at_budget} "
-            "(size, overlap)."
+            f"- {retriever}: most evidence in 5 chunks by {' '.join(map(str, best_at_k))}, in 500 "
+            f"tokens by {' '.join(map(str, best_at_budget))} (size, overlap)."
         )
     return "\n".join(["## Key findings", "", *lines])

@@ -27,24 +27,25 @@ def load_collection(collection: str, *, join_titles: bool = False, sample: int =
 
 
 def joined_by_title(data: Dataset) -> Dataset:
-    """Return the data with all documents of one title as one document, and evidence moved to its
-    place there.
+    """Join all documents of one title into one document, and move the evidence to its place there.
+
+    A joined document is its title and then the texts, with an empty line before each.
     """
-    texts: dict[str, str] = {}
-    moved_by = {}
+    joined: dict[str, str] = {}  # title -> text so far
+    moved_to = {}  # id of a document -> its title, and how far its text moves
     for document in data.corpus.values():
-        before = texts.get(document.title, document.title)
-        begin = document.full_text.index(document.text)
-        moved_by[document.doc_id] = document.title, len(before) + 2 - begin
-        texts[document.title] = f"{before}\n\n{document.text}"
+        text_before = joined.get(document.title, document.title) + "\n\n"
+        old_start = document.full_text.index(document.text)
+        moved_to[document.doc_id] = document.title, len(text_before) - old_start
+        joined[document.title] = text_before + document.text
     cases = {}
     for case in data.cases:
         evidence = []
         for span in case.evidence:
-            title, shift = moved_by[span.doc_id]
+            title, shift = moved_to[span.doc_id]
             evidence.append(Span(title, span.start + shift, span.end + shift))
         cases[case.query_id] = replace(case, evidence=tuple(evidence))
-    return Dataset.from_dicts(texts, cases)
+    return Dataset.from_dicts(joined, cases)
 
 
 def collection_name(collection: str, join_titles: bool) -> str:
@@ -74,7 +75,8 @@ def stored_files(folder: str | Path, file: str, grid: str) -> dict[str, Path]:
     """
     paths = {}
     for path in sorted(Path(folder).glob(f"*/{file}")):
-        parameters = read_json(path.with_name("config.json"), "")["parameters"]
+        config = read_json(path.with_name("config.json"), "")
+        parameters = config["parameters"]
         name = collection_name(parameters["collection"], parameters["join_titles"])
         paths[name] = path
     if not paths:

@@ -29,33 +29,36 @@ PEOPLE = "people"
 
 
 def drafted_sets(data: Dataset) -> dict[str, Dataset]:
-    """Draft questions of each kind that the documents allow: kind -> 100 questions.
+    """Draft 100 questions of each kind that the documents allow: kind -> data with these questions.
 
-    "heading" and "sentence" are the kinds of `ragbench testset draft`; "paragraph" has the
-    questions of "sentence" with the whole paragraph as evidence.
+    "heading" and "sentence" are the kinds of `ragbench testset draft`, which take a heading or a
+    sentence as the question; "paragraph" has the questions of "sentence" with the whole paragraph as
+    evidence.
     """
     sets = {}
     for kind in KINDS:
         try:
-            drafted = draft_known_items(data, N_DRAFTS, kinds=[kind])
-        except DataError:  # no headings
+            sets[kind] = draft_known_items(data, N_DRAFTS, kinds=[kind])
+        except DataError:  # the documents do not allow it: they have no headings
             continue
-        sets[kind] = drafted
-        if kind == "sentence":
-            cases = tuple(with_paragraph(case, data) for case in drafted.cases)
-            sets["paragraph"] = replace(drafted, cases=cases)
+    if "sentence" in sets:
+        cases = tuple(with_paragraph(case, data) for case in sets["sentence"].cases)
+        sets["paragraph"] = replace(sets["sentence"], cases=cases)
     return sets
 
 
 def with_paragraph(case: Case, data: Dataset) -> Case:
-    """Return a draft whose evidence is the whole paragraph around its sentence."""
-    [span] = case.evidence
-    text = data.corpus[span.doc_id].full_text
-    start = text.rfind("\n\n", 0, span.start)
-    start = 0 if start < 0 else start + len("\n\n")
-    end = text.find("\n\n", span.end)
-    end = len(text) if end < 0 else end
-    return replace(case, evidence=(Span(span.doc_id, start, end),))
+    """Return a draft whose evidence is the whole paragraph around its sentence.
+
+    A paragraph ends at an empty line, or at the begin or end of the document.
+    """
+    [sentence] = case.evidence
+    text = data.corpus[sentence.doc_id].full_text
+    gap_before = text.rfind("\n\n", 0, sentence.start)
+    start = 0 if gap_before < 0 else gap_before + len("\n\n")
+    gap_after = text.find("\n\n", sentence.end)
+    end = len(text) if gap_after < 0 else gap_after
+    return replace(case, evidence=(Span(sentence.doc_id, start, end),))
 
 
 def score_by_questions(data: Dataset) -> pd.DataFrame:
@@ -68,7 +71,7 @@ def score_by_questions(data: Dataset) -> pd.DataFrame:
     with warnings.catch_warnings():  # fewer drafts than asked for, where documents are few
         warnings.simplefilter("ignore", DataWarning)
         sets = {PEOPLE: data, **drafted_sets(data)}
-    parts = []
+    tables = []
     for chunker, size in itertools.product(CHUNKERS, SIZES):
         chunks = chunk(data, chunker, chunk_size=size)
         for retriever in RETRIEVERS:
@@ -76,10 +79,11 @@ def score_by_questions(data: Dataset) -> pd.DataFrame:
             for name, questions in sets.items():
                 run = index.search(questions.queries, 100)
                 scores = score_spans(questions, run, chunks, ks=[5], budgets=[500])
-                part = scores.loc[scores["measure"] == MEASURE, ["query_id", "value"]]
-                part = part.assign(retriever=retriever, chunker=chunker, size=size, questions=name)
-                parts.append(part)
-    table = pd.concat(parts, ignore_index=True)
+                values = scores.loc[scores["measure"] == MEASURE, ["query_id", "value"]]
+                tables.append(
+                    values.assign(retriever=retriever, chunker=chunker, size=size, questions=name)
+                )
+    table = pd.concat(tables, ignore_index=True)
     table["value"] = table["value"].astype("float32").round(4)
     return table[[*CONFIGURATION, "questions", "query_id", "value"]]
 
@@ -101,22 +105,26 @@ def rank_by_questions(scores: pd.DataFrame) -> pd.DataFrame:
 def agreement_of_drafts(ranking: pd.DataFrame) -> pd.DataFrame:
     """Compare the ranking by each kind of draft with that by people's questions.
 
+    Args:
+        ranking: as `rank_by_questions` returns it.
+
     Returns:
         A row for each kind: `tau`, Kendall's tau-b over all configurations; `tau_retrievers`, over
         the retrievers alone (means over chunkings); `regret`, how much the configuration that the
         drafts choose loses to the best one by people's questions (the mean of those that tie);
         `regret_of_any`, how much a configuration drawn at random loses.
     """
-    people = ranking[PEOPLE]
-    by_retriever = ranking.groupby("retriever").mean(numeric_only=True)
+    kinds = ranking.columns.drop([*CONFIGURATION, PEOPLE])
+    by_people = ranking[PEOPLE]
+    means_of_retrievers = ranking.groupby("retriever").mean(numeric_only=True)
     rows = []
-    for kind in ranking.columns[4:]:
+    for kind in kinds:
         row = {
             "kind": kind,
-            "tau": _tau(ranking[kind], people),
-            "tau_retrievers": _tau(by_retriever[kind], by_retriever[PEOPLE]),
-            "regret": _regret(ranking[kind], people),
-            "regret_of_any": people.max() - people.mean(),
+            "tau": _tau(ranking[kind], by_people),
+            "tau_retrievers": _tau(means_of_retrievers[kind], means_of_retrievers[PEOPLE]),
+            "regret": _regret(ranking[kind], by_people),
+            "regret_of_any": by_people.max() - by_people.mean(),
         }
         rows.append(row)
     return pd.DataFrame(rows)
@@ -137,36 +145,48 @@ def spread_of_agreement(scores: pd.DataFrame) -> pd.DataFrame:
     """Compute how much the agreement depends on the questions: its values for 200 samples of people's
     questions and of drafts, drawn with replacement.
 
+    Args:
+        scores: as `score_by_questions` returns them.
+
     Returns:
         A row for each kind: `tau_low` and `tau_high`, `gain_low` and `gain_high`: the middle 95 % of
         the taus, and of the gains of the chosen configuration over one drawn at random
         (`regret_of_any` - `regret`).
     """
     matrices = {
-        str(name): part.pivot(index="query_id", columns=CONFIGURATION, values="value").astype(float)
-        for name, part in scores.groupby("questions", sort=False)
+        str(name): rows.pivot(index="query_id", columns=CONFIGURATION, values="value").astype(float)
+        for name, rows in scores.groupby("questions", sort=False)
     }
-    rows = []
-    for kind in [name for name in matrices if name != PEOPLE]:
-        rng = np.random.default_rng(0)
-        taus = []
-        gains = []
-        for _ in range(N_SAMPLES):
-            people = _sampled_means(matrices[PEOPLE], rng)
-            drafts = _sampled_means(matrices[kind], rng)
-            taus.append(_tau(drafts, people))
-            gains.append(people.max() - people.mean() - _regret(drafts, people))
-        tau_low, tau_high = np.nanquantile(taus, [0.025, 0.975])
-        gain_low, gain_high = np.quantile(gains, [0.025, 0.975])
-        row = {
-            "kind": kind,
-            "tau_low": tau_low,
-            "tau_high": tau_high,
-            "gain_low": gain_low,
-            "gain_high": gain_high,
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+    by_people = matrices.pop(PEOPLE)
+    return pd.DataFrame(
+        [{"kind": kind, **_spread(by_people, drafts)} for kind, drafts in matrices.items()]
+    )
+
+
+def _spread(by_people: pd.DataFrame, by_drafts: pd.DataFrame) -> dict[str, float]:
+    """Return the columns of `spread_of_agreement` for one kind of draft.
+
+    Args:
+        by_people: scores on people's questions, questions down and configurations across.
+        by_drafts: scores on the drafts, likewise.
+    """
+    rng = np.random.default_rng(0)
+    taus = []
+    gains = []
+    for _ in range(N_SAMPLES):
+        people = _sampled_means(by_people, rng)
+        drafts = _sampled_means(by_drafts, rng)
+        taus.append(_tau(drafts, people))
+        regret_of_any = people.max() - people.mean()
+        gains.append(regret_of_any - _regret(drafts, people))
+    tau_low, tau_high = np.nanquantile(taus, [0.025, 0.975])
+    gain_low, gain_high = np.quantile(gains, [0.025, 0.975])
+    return {
+        "tau_low": tau_low,
+        "tau_high": tau_high,
+        "gain_low": gain_low,
+        "gain_high": gain_high,
+    }
 
 
 def _sampled_means(matrix: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
@@ -185,28 +205,39 @@ def load_draft_scores(folder: str | Path) -> dict[str, pd.DataFrame]:
 
 
 def drafts_table(scores: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Compute `agreement_of_drafts` and `spread_of_agreement` of every collection, one below the
-    other, with `collection` and `questions`, the number of people's questions.
+    """Compute `agreement_of_drafts` and `spread_of_agreement` of every collection.
+
+    Args:
+        scores: collection -> what `score_by_questions` returned for it.
+
+    Returns:
+        The tables of the collections one below the other, with two more columns: `collection`, and
+        `questions`, the number of people's questions.
     """
     tables = []
-    for name, of_collection in scores.items():
-        agreement = agreement_of_drafts(rank_by_questions(of_collection))
-        table = agreement.merge(spread_of_agreement(of_collection), on="kind")
-        is_of_people = of_collection["questions"] == PEOPLE
-        table.insert(0, "collection", name)
-        table.insert(1, "questions", of_collection.loc[is_of_people, "query_id"].nunique())
+    for collection, by_questions in scores.items():
+        agreement = agreement_of_drafts(rank_by_questions(by_questions))
+        table = agreement.merge(spread_of_agreement(by_questions), on="kind")
+        of_people = by_questions[by_questions["questions"] == PEOPLE]
+        table.insert(0, "collection", collection)
+        table.insert(1, "questions", of_people["query_id"].nunique())
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
 
 def drafts_findings(table: pd.DataFrame) -> list[str]:
-    """Write the findings on the agreement, a sentence for each kind of draft."""
+    """Write the findings on the agreement, three sentences for each kind of draft.
+
+    Args:
+        table: as `drafts_table` returns it: a row for each collection and kind.
+    """
     lines = []
     for kind, rows in table.groupby("kind", sort=False):
         taus = ", ".join(
             f"{row['collection']} {row['tau']:+.2f} [{row['tau_low']:+.2f}, {row['tau_high']:+.2f}]"
             for _, row in rows.iterrows()
         )
+        # The chosen configuration's gain over one drawn at random is above 0, below it, or open.
         n_better = int((rows["gain_low"] > 0).sum())
         n_worse = int((rows["gain_high"] < 0).sum())
         n_open = len(rows) - n_better - n_worse

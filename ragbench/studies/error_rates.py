@@ -57,30 +57,33 @@ def draw_differences(generator: str, n: int, rng: np.random.Generator) -> Floats
     >>> draw_differences("hidden loss", 4, np.random.default_rng(0))
     array([ 0.04,  0.04, -1.  , -1.  ])
     """
-    if generator == "symmetric":
-        return rng.normal(0, 0.2, n).clip(-1, 1)
-    if generator == "symmetric gain":
-        return rng.normal(0.08, 0.2, n).clip(-1, 1)
-    if generator == "skewed gains":
-        return rng.exponential(0.1, n).clip(0, 1) - 0.1
-    if generator == "rare losses":
-        return np.where(rng.random(n) < 1 / 11, -0.5, 0.05)
-    if generator == "rarer, larger losses":
-        return np.where(rng.random(n) < 0.05, -0.95, 0.05)
-    if generator == "hidden loss":
-        return np.where(rng.random(n) < 0.05, -1.0, 0.04)
-    if generator == "reciprocal ranks":
-        return rng.choice([1 / 6, 0.0, -1.0], p=[0.3, 0.65, 0.05], size=n)
-    if generator == "right or wrong":
-        return rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.6, 0.2], size=n)
-    if generator == "right or wrong, gain":
-        return rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.6, 0.3], size=n)
+    match generator:
+        case "symmetric":
+            return rng.normal(0, 0.2, n).clip(-1, 1)
+        case "symmetric gain":
+            return rng.normal(0.08, 0.2, n).clip(-1, 1)
+        case "skewed gains":
+            return rng.exponential(0.1, n).clip(0, 1) - 0.1
+        case "rare losses":
+            return np.where(rng.random(n) < 1 / 11, -0.5, 0.05)
+        case "rarer, larger losses":
+            return np.where(rng.random(n) < 0.05, -0.95, 0.05)
+        case "hidden loss":
+            return np.where(rng.random(n) < 0.05, -1.0, 0.04)
+        case "reciprocal ranks":
+            return rng.choice([1 / 6, 0.0, -1.0], p=[0.3, 0.65, 0.05], size=n)
+        case "right or wrong":
+            return rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.6, 0.2], size=n)
+        case "right or wrong, gain":
+            return rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.6, 0.3], size=n)
     raise ValueError(f"{generator!r} is not a generator; expected one of {', '.join(GENERATORS)}")
 
 
 def tilted_weights(differences: Floats) -> Floats | None:
-    """Compute the weights of questions with which neither system is better: the mean difference is
-    0, and the weights are as near to equal as that allows (exponential tilting).
+    """Compute weights of questions with which neither system is better: the weighted mean difference
+    is 0, and the weights are as near to equal as that allows.
+
+    The method is exponential tilting: a weight is proportional to exp(tilt * difference).
 
     Returns:
         Weights that sum to 1; None where one of the systems wins no question.
@@ -95,25 +98,23 @@ def tilted_weights(differences: Floats) -> Floats | None:
 
     def weights(tilt: float) -> Floats:
         exponents = tilt * differences
-        unscaled = np.exp(exponents - exponents.max())
+        unscaled = np.exp(exponents - exponents.max())  # the largest is 1, so none overflows
         scaled: Floats = unscaled / unscaled.sum()
         return scaled
 
-    return weights(brentq(lambda tilt: weights(tilt) @ differences, -1e4, 1e4, xtol=1e-12))
+    def weighted_mean(tilt: float) -> float:
+        return float(weights(tilt) @ differences)
+
+    return weights(brentq(weighted_mean, -1e4, 1e4, xtol=1e-12))
 
 
 def experiments(
     matrices: Mapping[str, pd.DataFrame], n: int, *, seed: int = 0
 ) -> Iterator[Experiment]:
-    """Draw experiments with n questions each.
-
-    Of each generator `N_GENERATED`. Of each collection `N_REAL` without a difference and as many
-    with one: two configurations are drawn among all, and n of the collection's questions with
-    replacement. Where the two differ by at least .05 over the whole collection, that is the truth;
-    otherwise the questions are drawn with `tilted_weights`, so that the truth is 0.
+    """Draw experiments with n questions each: first of each generator, then of each collection.
 
     Args:
-        matrices: as of `load_score_matrices`.
+        matrices: as of `load_score_matrices`: collection -> scores, configurations across.
         n: number of questions.
         seed: random seed.
     """
@@ -121,9 +122,10 @@ def experiments(
         rng = np.random.default_rng([seed, n, number])
         for _ in range(N_GENERATED):
             differences = draw_differences(generator, n, rng)
-            yield Experiment(
-                generator, truth, np.maximum(-differences, 0), np.maximum(differences, 0)
-            )
+            # Scores with these differences: one of the two is 0.
+            before = np.maximum(-differences, 0)
+            after = np.maximum(differences, 0)
+            yield Experiment(generator, truth, before, after)
     for number, (name, matrix) in enumerate(matrices.items(), len(GENERATORS)):
         rng = np.random.default_rng([seed, n, number])
         yield from _real_experiments(name, matrix.to_numpy(), n, rng)
@@ -132,11 +134,19 @@ def experiments(
 def _real_experiments(
     name: str, scores: Floats, n: int, rng: np.random.Generator
 ) -> Iterator[Experiment]:
-    """Draw `N_REAL` experiments with a difference, and as many without, from the scores of one
-    collection: an array (questions, configurations).
+    """Draw experiments from the scores of one collection: `N_REAL` with a true difference, and as many
+    without.
 
-    Pairs that differ by less than `_NEAR` are drawn with `tilted_weights`, so that their true
-    difference is 0; a pair that has no such weights is drawn again.
+    An experiment is two configurations, drawn among all, on n questions, drawn with replacement. Where
+    the two differ by at least `_NEAR` over the whole collection, that is the truth. Otherwise the
+    questions are drawn with `tilted_weights`, so that the truth is 0; a pair without such weights is
+    left out.
+
+    Args:
+        name: of the collection, for the names of both scenarios.
+        scores: questions down, configurations across.
+        n: number of questions.
+        rng: draws both.
     """
     with_difference = f"{name}, difference"
     without_difference = f"{name}, no difference"
@@ -144,19 +154,17 @@ def _real_experiments(
     while any(n_missing.values()):
         first, second = rng.choice(scores.shape[1], 2, replace=False)
         differences = scores[:, second] - scores[:, first]
-        scenario = with_difference
-        truth = float(differences.mean())
-        weights = None
-        if abs(truth) < _NEAR:
-            scenario = without_difference
-            truth = 0.0
-            weights = tilted_weights(differences)
+        mean = float(differences.mean())
+        if abs(mean) >= _NEAR:
+            scenario, truth, weights = with_difference, mean, None
+        else:
+            scenario, truth, weights = without_difference, 0.0, tilted_weights(differences)
             if weights is None:
                 continue
-        drawn = rng.choice(len(scores), n, p=weights)
+        questions = rng.choice(len(scores), n, p=weights)
         if n_missing[scenario]:
             n_missing[scenario] -= 1
-            yield Experiment(scenario, truth, scores[drawn, first], scores[drawn, second])
+            yield Experiment(scenario, truth, scores[questions, first], scores[questions, second])
 
 
 TESTS = {
@@ -188,41 +196,48 @@ def call_tests(drawn: list[Experiment], other_tools: pd.DataFrame) -> pd.DataFra
     Raises:
         DataError: `other_tools` is about other experiments.
     """
-    before = np.array([experiment.before for experiment in drawn])
+    before = np.array([experiment.before for experiment in drawn])  # experiments down
     after = np.array([experiment.after for experiment in drawn])
     differences = after - before
     means = differences.mean(axis=1)
-    if len(other_tools) != len(drawn) or not np.allclose(other_tools["difference"], means):
-        raise DataError(
-            "the p-values of MLflow and TruLens belong to other experiments; make them again by "
-            "`python -m tests.fitting.tests_of_other_tools`"
-        )
+    _check_same_experiments(other_tools, means)
     signs = np.sign(means).astype(int)
-    table = pd.DataFrame(
+    calls = {}
+    for tool in ("mlflow", "trulens"):
+        p_values = other_tools[f"{tool}_p"].to_numpy()
+        calls[f"{tool}_p"] = signs * (p_values < ALPHA)
+        low, high = other_tools[f"{tool}_low"].to_numpy(), other_tools[f"{tool}_high"].to_numpy()
+        calls[f"{tool}_interval"] = _sides_of_zero(low, high)
+    calls["student"] = signs * (_p_of_student(differences) < ALPHA)
+    p_safe, p_likely = _p_of_tiers(before, after)
+    calls["safe"] = signs * (p_safe < ALPHA)
+    calls["both"] = signs * ((p_safe < ALPHA) | (p_likely < ALPHA))
+    return pd.DataFrame(
         {
             "scenario": [experiment.scenario for experiment in drawn],
             "truth": [experiment.truth for experiment in drawn],
             "n": differences.shape[1],
+            **calls,
         }
     )
-    for tool in ("mlflow", "trulens"):
-        p_values = other_tools[f"{tool}_p"].to_numpy()
-        table[f"{tool}_p"] = signs * (p_values < ALPHA)
-        low, high = other_tools[f"{tool}_low"], other_tools[f"{tool}_high"]
-        table[f"{tool}_interval"] = _sides(low.to_numpy(), high.to_numpy())
-    table["student"] = signs * (_student(differences) < ALPHA)
-    safe, likely = _tiers(before, after)
-    table["safe"] = signs * (safe < ALPHA)
-    table["both"] = signs * ((safe < ALPHA) | (likely < ALPHA))
-    return table
 
 
-def _sides(low: Floats, high: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _check_same_experiments(other_tools: pd.DataFrame, means: Floats) -> None:
+    """Raise DataError unless the rows of other tools have these mean differences."""
+    if len(other_tools) != len(means) or not np.allclose(other_tools["difference"], means):
+        raise DataError(
+            "the p-values of MLflow and TruLens belong to other experiments; make them again by "
+            "`python -m tests.fitting.tests_of_other_tools`"
+        )
+
+
+def _sides_of_zero(low: Floats, high: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return 1 for intervals above 0, -1 for intervals below, 0 for the others."""
     return np.where(low > 0, 1, np.where(high < 0, -1, 0))
 
 
-def _student(differences: Floats) -> Floats:
+def _p_of_student(differences: Floats) -> Floats:
+    """Return p of Student's t in each experiment (row); 1 where all differences are 0."""
     from scipy.stats import ttest_1samp
 
     with warnings.catch_warnings():  # equal differences have a p of 0, or no p if they are 0
@@ -232,26 +247,33 @@ def _student(differences: Floats) -> Floats:
     return filled
 
 
-def _tiers(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return p of both tiers, by `rb.statistics.compare`; each experiment is a measure of it."""
+def _p_of_tiers(before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    """Return p of each experiment (row) by `rb.statistics.compare`: of its safe tier, and of its likely
+    tier, which is less cautious; 1 where there is none.
+
+    Each experiment is passed as a measure, `_AT_ONCE` in a call, because single calls are slow.
+    """
     tables = []
     for start in range(0, len(before), _AT_ONCE):
         block = slice(start, start + _AT_ONCE)
-        tables.append(compare(_tidy(before[block]), _tidy(after[block])))
+        tables.append(compare(_as_measures(before[block]), _as_measures(after[block])))
     compared = pd.concat(tables)
-    safe = np.array(compared["p_value"].astype(float).fillna(1.0), dtype=np.float64)
-    likely = np.array(compared["p_likely"].astype(float).fillna(1.0), dtype=np.float64)
-    return safe, likely
+    p_safe = np.array(compared["p_value"].astype(float).fillna(1.0), dtype=np.float64)
+    p_likely = np.array(compared["p_likely"].astype(float).fillna(1.0), dtype=np.float64)
+    return p_safe, p_likely
 
 
-def _tidy(values: Floats) -> pd.DataFrame:
-    n_experiments, n = values.shape
-    names = [f"span_recall@{number}tok" for number in range(1, n_experiments + 1)]
+def _as_measures(scores: Floats) -> pd.DataFrame:
+    """Return scores of experiments (rows) on questions (columns) as a table for `compare`: a row per
+    score, with a made-up measure for each experiment.
+    """
+    n_experiments, n_questions = scores.shape
+    measures = [f"span_recall@{number}tok" for number in range(1, n_experiments + 1)]
     return pd.DataFrame(
         {
-            "query_id": np.tile(np.arange(n), n_experiments),
-            "measure": np.repeat(names, n),
-            "value": values.ravel(),
+            "query_id": np.tile(np.arange(n_questions), n_experiments),
+            "measure": np.repeat(measures, n_questions),
+            "value": scores.ravel(),
         }
     )
 
@@ -260,43 +282,60 @@ def compute_error_rates(decisions: pd.DataFrame) -> pd.DataFrame:
     """Compute how often each test is right and wrong, by scenario and number of questions; the
     collections together make one scenario without a difference, and one with.
 
+    Args:
+        decisions: as `decide_all` returns them.
+
     Returns:
         Columns scenario, has_difference, n, test, experiments; `called`: the fraction of
         experiments with a difference called in either direction, which is the level of the test if
         there is no difference; `right` and `wrong`: called in the direction of the true difference,
-        and in the other.
+        and in the other (NaN if there is none).
     """
     table = decisions.copy()
     is_real = ~table["scenario"].isin(list(GENERATORS))
-    table["has_difference"] = table["truth"] != 0
-    table.loc[is_real & table["has_difference"], "scenario"] = "real scores, difference"
-    table.loc[is_real & ~table["has_difference"], "scenario"] = "real scores, no difference"
+    has_difference = table["truth"] != 0
+    table.loc[is_real & has_difference, "scenario"] = "real scores, difference"
+    table.loc[is_real & ~has_difference, "scenario"] = "real scores, no difference"
     rows = []
     for (scenario, n), group in table.groupby(["scenario", "n"], sort=False):
-        direction = np.sign(group["truth"])
         for test, column in TESTS.items():
-            row: dict[str, Any] = {
-                "scenario": scenario,
-                "has_difference": bool(group["has_difference"].iloc[0]),
-                "n": n,
-                "test": test,
-                "experiments": len(group),
-                "called": (group[column] != 0).mean(),
-                "right": math.nan,
-                "wrong": math.nan,
-            }
-            if row["has_difference"]:
-                row["right"] = (group[column] == direction).mean()
-                row["wrong"] = (group[column] == -direction).mean()
-            rows.append(row)
-    return pd.DataFrame(rows)
+            rates = _rates(calls=group[column], truths=group["truth"])
+            rows.append({"scenario": scenario, "n": n, "test": test, **rates})
+    columns = "scenario has_difference n test experiments called right wrong".split()
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _rates(calls: pd.Series, truths: pd.Series) -> dict[str, Any]:
+    """Return the columns of `compute_error_rates` for one test on experiments of one scenario, which
+    all have a true difference or all have none.
+
+    Args:
+        calls: 1, -1 or 0, as from `call_tests`.
+        truths: true mean differences.
+    """
+    has_difference = bool(truths.iloc[0] != 0)
+    direction = np.sign(truths)
+    return {
+        "has_difference": has_difference,
+        "experiments": len(calls),
+        "called": (calls != 0).mean(),
+        "right": (calls == direction).mean() if has_difference else math.nan,
+        "wrong": (calls == -direction).mean() if has_difference else math.nan,
+    }
 
 
 def decide_all(
     matrices: Mapping[str, pd.DataFrame], other_tools: pd.DataFrame, *, seed: int = 0
 ) -> pd.DataFrame:
-    """Call every test on the experiments with every number of questions: `call_tests`, one below the
-    other.
+    """Call every test on the experiments with every number of questions (`SIZES`).
+
+    Args:
+        matrices: as of `load_score_matrices`.
+        other_tools: `notebooks/other_tests.parquet`, the results of MLflow's and TruLens's tests.
+        seed: of the experiments; the results of other tools belong to 0.
+
+    Returns:
+        The tables of `call_tests`, one below the other.
     """
     tables = []
     for n in SIZES:
@@ -306,23 +345,28 @@ def decide_all(
 
 
 def error_rates_findings(rates: pd.DataFrame) -> list[str]:
-    """Write the findings on the rates, a sentence each: the largest level of each test on generated
-    and on real scores, its power on real scores, and wrong winners.
+    """Write the findings on the rates, a sentence for each test: its largest level on generated and on
+    real scores, its power on real scores, and wrong winners.
+
+    Args:
+        rates: as `compute_error_rates` returns them.
     """
     lines = []
     for test in TESTS:
         rows = rates[rates["test"] == test]
-        real = rows["scenario"].str.startswith("real")
-        generated = rows[~rows["has_difference"] & ~real]
-        worst = generated.sort_values("called", ascending=False, kind="stable").iloc[0]
-        level = rows[~rows["has_difference"] & real]["called"].max()
-        power = rows[rows["has_difference"] & real].set_index("n")["right"]
-        hidden = rows[rows["scenario"] == "hidden loss"]["wrong"].max()
-        found = ", ".join(f"{power[n]:.0%}" for n in SIZES)
+        is_real = rows["scenario"].str.startswith("real")
+        has_difference = rows["has_difference"]
+        without_difference = rows[~has_difference & ~is_real]
+        worst = without_difference.sort_values("called", ascending=False, kind="stable").iloc[0]
+        level = rows[~has_difference & is_real]["called"].max()
+        power_by_n = rows[has_difference & is_real].set_index("n")["right"]
+        powers = ", ".join(f"{power_by_n[n]:.0%}" for n in SIZES)
+        wrong_winners = rows[rows["scenario"] == "hidden loss"]["wrong"].max()
         lines.append(
             f"{test}: where nothing differs it calls a difference in up to {worst['called']:.0%} "
             f"({worst['scenario']}, {worst['n']} questions), on real scores in up to {level:.0%}; of "
-            f"real differences it finds {found} (n = {', '.join(map(str, SIZES))}); it names the "
-            f"worse system the winner in up to {hidden:.0%} where 5 % of the questions hide the loss."
+            f"real differences it finds {powers} (n = {', '.join(map(str, SIZES))}); it names the "
+            f"worse system the winner in up to {wrong_winners:.0%} where 5 % of the questions hide "
+            "the loss."
         )
     return lines

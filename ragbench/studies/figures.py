@@ -35,52 +35,57 @@ def plot_error_rates(rates: pd.DataFrame, n: int) -> Figure:
     """Draw how often each test calls a difference without a true one (left; the line is 5 %), and
     how often it finds a true difference (right): a mark for each scenario, at one number of
     questions.
+
+    Args:
+        rates: as `compute_error_rates` returns them.
+        n: number of questions.
     """
     at_n = rates[rates["n"] == n]
-    tests = list(dict.fromkeys(at_n["test"]))[::-1]
-    figure, panels = new_figure(11, 2.4 + 0.34 * len(tests), columns=2)
-    parts = ((~at_n["has_difference"], "called"), (at_n["has_difference"], "right"))
-    for axes, (chosen, column) in zip(panels, parts, strict=True):
-        for number, scenario in enumerate(dict.fromkeys(at_n.loc[chosen, "scenario"])):
-            rows = at_n[chosen & (at_n["scenario"] == scenario)].set_index("test").loc[tests]
-            heights = np.arange(len(tests)) + 0.09 * (number - 3)
-            marker = "osD^vPX<"[number]
-            axes.scatter(
-                rows[column],
-                heights,
-                c=[_colour_of_test(test) for test in tests],
-                marker=marker,
-                s=36,
-                label=scenario,
-            )
-        axes.set_yticks(range(len(tests)), tests)
-        below = (0.5, -0.16)
-        axes.legend(loc="upper center", bbox_to_anchor=below, ncol=3, frameon=False, fontsize=8)
-    panels[0].axvline(0.05, color=GREY, linewidth=1)
-    panels[0].set(title=f"no difference, {n} questions", xlabel="fraction called different")
-    panels[1].set(title=f"a difference, {n} questions", xlabel="fraction found")
-    panels[1].set_yticklabels([])
-    for axes in panels:
-        axes.set_xlim(-0.03, 1.03)
+    has_difference = at_n["has_difference"]
+    tests = list(dict.fromkeys(at_n["test"]))[::-1]  # the first one on top
+    figure, (left, right) = new_figure(11, 2.4 + 0.34 * len(tests), columns=2)
+    _plot_scenarios(left, at_n[~has_difference], "called", tests)
+    _plot_scenarios(right, at_n[has_difference], "right", tests)
+    left.axvline(0.05, color=GREY, linewidth=1)
+    left.set(title=f"no difference, {n} questions", xlabel="fraction called different")
+    right.set(title=f"a difference, {n} questions", xlabel="fraction found")
+    right.set_yticklabels([])
     return figure
+
+
+def _plot_scenarios(axes: Axes, rates: pd.DataFrame, column: str, tests: list[str]) -> None:
+    """Draw a column of the rates: a line for each test, and on it a marker for each scenario."""
+    colours = [_colour_of_test(test) for test in tests]
+    for number, scenario in enumerate(dict.fromkeys(rates["scenario"])):
+        rows = rates[rates["scenario"] == scenario].set_index("test").loc[tests]
+        heights = np.arange(len(tests)) + 0.09 * (number - 3)  # so that no mark hides another
+        marker = "osD^vPX<"[number]
+        axes.scatter(rows[column], heights, c=colours, marker=marker, s=36, label=scenario)
+    axes.set_yticks(range(len(tests)), tests)
+    axes.set_xlim(-0.03, 1.03)
+    below = (0.5, -0.16)
+    axes.legend(loc="upper center", bbox_to_anchor=below, ncol=3, frameon=False, fontsize=8)
 
 
 def plot_promises(promises: pd.DataFrame) -> Figure:
     """Draw the promised, the shrunken and the real gain of the best by the number of configurations,
     a panel for each number of questions; means over the collections.
+
+    Args:
+        promises: as `promises` of the studies returns them.
     """
-    sizes = sorted(set(promises["questions"]))
-    figure, panels = new_figure(11, 3.4, columns=len(sizes))
+    means = promises.groupby(["questions", "arms"])[["promised", "shrunken", "real"]].mean()
+    numbers_of_questions = sorted(set(promises["questions"]))
+    figure, panels = new_figure(11, 3.4, columns=len(numbers_of_questions))
     lines = (("promised", VERMILLION, "o"), ("shrunken", BLUE, "s"), ("real", GREEN, "^"))
-    for axes, n in zip(panels, sizes, strict=True):
-        of_n = promises[promises["questions"] == n]
-        means = of_n.groupby("arms")[["promised", "shrunken", "real"]].mean()
+    for axes, n_questions in zip(panels, numbers_of_questions, strict=True):
+        by_arms = means.loc[n_questions]
         for column, colour, marker in lines:
-            axes.plot(means.index, means[column], marker=marker, color=colour, label=column)
-        axes.set(title=f"{n} questions choose", xlabel="configurations", xscale="log")
-        axes.set_xticks(list(means.index), [str(number) for number in means.index])
+            axes.plot(by_arms.index, by_arms[column], marker=marker, color=colour, label=column)
+        axes.set(title=f"{n_questions} questions choose", xlabel="configurations", xscale="log")
+        axes.set_xticks(list(by_arms.index), [str(n_arms) for n_arms in by_arms.index])
         axes.minorticks_off()
-        axes.set_ylim(0, 1.1 * promises.groupby(["arms", "questions"])["promised"].mean().max())
+        axes.set_ylim(0, 1.1 * means["promised"].max())
     panels[0].set_ylabel("gain over the baseline")
     panels[0].legend(frameon=False)
     return figure
@@ -93,17 +98,22 @@ _FILLED = ("better", "worse")
 def plot_arms(comparison: pd.DataFrame) -> Figure:
     """Draw the difference of every arm from the plain hybrid search on every collection, in its safe
     interval; filled marks are decided by the safe tier. Best mean first.
+
+    Args:
+        comparison: as `compare_arms` returns it: a row for each arm and collection.
     """
-    order = comparison.groupby("arm")["difference"].mean().astype(float).sort_values()
-    collections = list(dict.fromkeys(comparison["collection"]))
-    figure, [axes] = new_figure(9, 1.2 + 0.5 * len(order))
+    # The last one is drawn on top.
+    arms = comparison.groupby("arm")["difference"].mean().astype(float).sort_values().index
+    collections = list(dict.fromkeys(comparison["collection"]))  # without duplicates
+    figure, [axes] = new_figure(9, 1.2 + 0.5 * len(arms))
     axes.axvline(0, color=GREY, linewidth=1)
-    for number, name in enumerate(collections):
-        rows = comparison[comparison["collection"] == name].set_index("arm").loc[order.index]
+    for number, collection in enumerate(collections):
+        rows = comparison[comparison["collection"] == collection].set_index("arm").loc[arms]
+        # The collections lie around the line of the arm, the first one on top.
         heights = np.arange(len(rows)) + 0.15 * (len(collections) / 2 - number)
-        _plot_differences(axes, rows, heights, _COLLECTION_COLOURS[number], name)
-    axes.set_yticks(range(len(order)), order.index)
-    axes.set_ylim(-0.7, len(order) - 0.3)
+        _plot_differences(axes, rows, heights, _COLLECTION_COLOURS[number], collection)
+    axes.set_yticks(range(len(arms)), arms)
+    axes.set_ylim(-0.7, len(arms) - 0.3)
     axes.set_xlabel("difference in evidence found in 500 tokens, from the plain hybrid search")
     axes.legend(loc="center left", frameon=False)
     return figure
@@ -112,32 +122,37 @@ def plot_arms(comparison: pd.DataFrame) -> Figure:
 def _plot_differences(
     axes: Axes, rows: pd.DataFrame, heights: np.ndarray, colour: str, name: str
 ) -> None:
+    """Draw a mark and an interval for each row of a comparison, and one entry of the legend."""
     low, high = rows["ci_low"].astype(float), rows["ci_high"].astype(float)
     axes.hlines(heights, low, high, color=colour, linewidth=1)
     for height, (_, row) in zip(heights, rows.iterrows(), strict=True):
         face = colour if row["decision"] in _FILLED else "none"
         axes.plot(row["difference"], height, "o", color=colour, markerfacecolor=face, markersize=5)
-    axes.plot([], [], "o-", color=colour, label=name, markersize=5)
+    axes.plot([], [], "o-", color=colour, label=name, markersize=5)  # nothing but the legend
 
 
 def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Figure:
     """Draw, for each configuration, its mean over drafted questions (y) against its mean over the
     collection's own questions (x): a panel for each collection, a colour for each kind of drafts.
+
+    Args:
+        rankings: collection -> what `rank_by_questions` returned for it.
+        kinds: kinds of drafts, at most three; a collection may lack some.
     """
     figure, panels = new_figure(13, 3.1, columns=len(rankings))
     colours = (VERMILLION, BLUE, GREEN)
-    for axes, (name, ranking) in zip(panels, rankings.items(), strict=True):
+    legend: dict[str, Artist] = {}  # each kind once, whichever panels have it
+    for axes, (collection, ranking) in zip(panels, rankings.items(), strict=True):
         for kind, colour in zip(kinds, colours, strict=False):
             if kind in ranking:
-                axes.scatter(ranking["people"], ranking[kind], s=14, color=colour, label=kind)
-        axes.set(title=name, xlabel="by its own questions")
+                marks = axes.scatter(
+                    ranking["people"], ranking[kind], s=14, color=colour, label=kind
+                )
+                legend[kind] = marks
+        axes.set(title=collection, xlabel="by its own questions")
     panels[0].set_ylabel("by drafts")
-    handles: dict[str, Artist] = {}
-    for axes in panels:
-        drawn, labels = axes.get_legend_handles_labels()
-        handles.update(zip(labels, drawn, strict=True))
     figure.legend(
-        list(handles.values()), list(handles), loc="outside lower center", ncol=3, frameon=False
+        list(legend.values()), list(legend), loc="outside lower center", ncol=3, frameon=False
     )
     return figure
 
@@ -176,24 +191,30 @@ def plot_claims(fractions: pd.DataFrame) -> Figure:
     at_k = fractions[fractions["measure"] == AT_K].set_index("collection")
     figure, panels = new_figure(13, 1.5 + 0.34 * len(at_k), columns=len(BUDGETS))
     for axes, tokens in zip(panels, BUDGETS, strict=True):
-        is_reversed, holds = at_k[f"reversed {tokens}"], at_k[f"holds {tokens}"]
-        undecided = 1 - is_reversed - holds
-        axes.barh(at_k.index, is_reversed, color=ORANGE, label="reversed")
-        axes.barh(at_k.index, undecided, left=is_reversed, color="#D9D9D9", label="undecided")
-        axes.barh(at_k.index, holds, left=1 - holds, color=BLUE, label="holds")
-        axes.hlines(
-            at_k.index,
-            at_k[f"reversed {tokens} low"],
-            at_k[f"reversed {tokens} high"],
-            color=GREY,
-            linewidth=1.5,
-            label="95 % interval of reversed",
-        )
-        axes.set(xlim=(0, 1), xlabel="fraction of the claims at k = 5")
-        axes.set_title(f"at an equal {tokens:,} tokens")
-        axes.invert_yaxis()
+        _plot_outcomes(axes, at_k, tokens)
     for axes in panels[1:]:
         axes.set_yticklabels([])
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncol=4, frameon=False)
     return figure
+
+
+def _plot_outcomes(axes: Axes, at_k: pd.DataFrame, tokens: int) -> None:
+    """Draw the bars of one budget: reversed from the left, hold up to the right, undecided between."""
+    collections = at_k.index
+    is_reversed, holds = at_k[f"reversed {tokens}"], at_k[f"holds {tokens}"]
+    undecided = 1 - is_reversed - holds
+    axes.barh(collections, is_reversed, color=ORANGE, label="reversed")
+    axes.barh(collections, undecided, left=is_reversed, color="#D9D9D9", label="undecided")
+    axes.barh(collections, holds, left=1 - holds, color=BLUE, label="holds")
+    axes.hlines(
+        collections,
+        at_k[f"reversed {tokens} low"],
+        at_k[f"reversed {tokens} high"],
+        color=GREY,
+        linewidth=1.5,
+        label="95 % interval of reversed",
+    )
+    axes.set(xlim=(0, 1), xlabel="fraction of the claims at k = 5")
+    axes.set_title(f"at an equal {tokens:,} tokens")
+    axes.invert_yaxis()

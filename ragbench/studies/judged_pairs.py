@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ragbench.array_types import Floats
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.statistics.trust import draw_order, estimate_difference
 
 NUMBERS_OF_LABELS = (20, 50, 100, 150)
@@ -30,15 +31,15 @@ def model_verdicts(rng: np.random.Generator) -> pd.DataFrame:
     Returns:
         A row per answer: system, question, person, judge (both verdicts are True or False).
     """
-    skill = np.linspace(-0.4, 0.9, _MODEL_SYSTEMS)[:, None]
+    skill = np.linspace(-0.4, 0.9, _MODEL_SYSTEMS)[:, None]  # systems down, questions across
     difficulty = rng.normal(size=_MODEL_QUESTIONS)
-    chance = 1 / (1 + np.exp(-(skill + difficulty)))
-    person = rng.random(chance.shape) < chance
-    errs = rng.random(chance.shape) < 0.12
-    judge = person ^ errs
+    chance_of_right = 1 / (1 + np.exp(-(skill + difficulty)))
+    shape = chance_of_right.shape
+    person = rng.random(shape) < chance_of_right
+    judge_errs = rng.random(shape) < 0.12
     is_liked = (np.arange(_MODEL_SYSTEMS) % 2 == 0)[:, None]
-    is_flattered = rng.random(chance.shape) < 0.15
-    judge = judge | (is_liked & ~person & is_flattered)
+    is_flattered = is_liked & ~person & (rng.random(shape) < 0.15)
+    judge = (person ^ judge_errs) | is_flattered
     answers = pd.MultiIndex.from_product(
         [range(_MODEL_SYSTEMS), range(_MODEL_QUESTIONS)], names=["system", "question"]
     )
@@ -57,11 +58,12 @@ def pair_differences(verdicts: pd.DataFrame) -> list[pd.DataFrame]:
         system minus the verdict on the first. Only questions that have every verdict on both.
     """
     sources = [name for name in verdicts if name not in ("question", "system")]
+    # Columns: source of the verdict, then system.
     wide = verdicts.pivot(index="question", columns="system", values=sources).astype(float)
     tables = []
     for first, second in itertools.combinations(wide["person"].columns, 2):
-        columns = {name: wide[name][second] - wide[name][first] for name in sources}
-        tables.append(pd.DataFrame(columns).dropna())
+        differences = {source: wide[source][second] - wide[source][first] for source in sources}
+        tables.append(pd.DataFrame(differences).dropna())
     return tables
 
 
@@ -76,24 +78,32 @@ def compare_with_people(differences: Sequence[pd.DataFrame]) -> pd.DataFrame:
         whose difference people's 95 % interval shows and the judge's does not; `intervals that hold`,
         the fraction of pairs whose mean by people lies in the judge's 95 % interval.
     """
+    # The arrays have an item for each pair.
     by_people = _mean_differences(differences, "person")
-    shown = shown_by_people(differences)
+    is_shown_by_people = shown_by_people(differences)
     rows = []
     for judge in differences[0].columns.drop("person"):
         by_judge = _mean_differences(differences, judge)
         half_width = _half_widths(differences, judge)
-        is_wrong = by_people * by_judge < 0
-        is_missed = shown & (np.abs(by_judge) <= half_width)
-        is_held = np.abs(by_judge - by_people) <= half_width
-        rows.append((judge, is_wrong.sum(), is_missed.sum(), is_held.mean()))
+        is_wrong_winner = by_people * by_judge < 0
+        is_missed = is_shown_by_people & (np.abs(by_judge) <= half_width)
+        holds_people = np.abs(by_judge - by_people) <= half_width
+        rows.append((judge, is_wrong_winner.sum(), is_missed.sum(), holds_people.mean()))
     columns = ["judge", "wrong winners", "missed", "intervals that hold"]
     return pd.DataFrame(rows, columns=columns).set_index("judge")
 
 
-def shown_by_people(differences: Sequence[pd.DataFrame]) -> np.ndarray:
+def shown_by_people(differences: Sequence[pd.DataFrame]) -> Bools:
     """Mark the pairs whose difference people's verdicts show: the 95 % interval excludes 0."""
     by_people = _mean_differences(differences, "person")
     return np.asarray(np.abs(by_people) > _half_widths(differences, "person"))
+
+
+class Estimate(NamedTuple):
+    """An estimate of people's mean difference, with half of its 95 % interval."""
+
+    value: float
+    half_width: float
 
 
 def _mean_differences(differences: Sequence[pd.DataFrame], source: str) -> Floats:
@@ -110,10 +120,7 @@ def label_curves(
 ) -> pd.DataFrame:
     """Estimate people's difference from n labelled questions, with and without a judge's verdicts.
 
-    Each draw takes a pair and n of its questions at random. `labels alone` is the mean of the
-    labels. `corrected` is prediction-powered inference (Angelopoulos et al. 2023): the judge's mean
-    over all questions, weighted by how well it follows people, plus the mean of its errors on the
-    labelled questions.
+    Each draw takes a pair and n of its questions at random.
 
     Args:
         differences: of each pair, as `pair_differences` returns them.
@@ -122,51 +129,75 @@ def label_curves(
         rng: what draws pairs and questions.
 
     Returns:
-        A row per number of labels and interval: labels, interval, holds (fraction of 95 % intervals
-        that hold people's difference over all questions), width, wrong sign (fraction).
+        A row per number of labels and interval ("labels alone" or "corrected"): labels, interval, holds
+        (fraction of 95 % intervals that hold people's difference over all questions), width, wrong sign
+        (fraction).
     """
     rows = []
     for n_labels in NUMBERS_OF_LABELS:
         for _ in range(draws):
             pair = differences[int(rng.integers(len(differences)))]
-            chosen = rng.permutation(len(pair))[:n_labels]
-            for interval, value, half_width in _estimates(pair, judge, chosen):
-                people = pair["person"].mean()
-                is_held = abs(value - people) <= half_width
-                rows.append((n_labels, interval, is_held, 2 * half_width, value * people < 0))
+            labelled = rng.permutation(len(pair))[:n_labels]
+            by_people = pair["person"].mean()
+            estimates = {
+                "labels alone": _estimate_by_labels(pair, labelled),
+                "corrected": _estimate_corrected(pair, judge, labelled),
+            }
+            for interval, (value, half_width) in estimates.items():
+                holds = abs(value - by_people) <= half_width
+                has_wrong_sign = value * by_people < 0
+                rows.append((n_labels, interval, holds, 2 * half_width, has_wrong_sign))
     columns = ["labels", "interval", "holds", "width", "wrong sign"]
     curves = pd.DataFrame(rows, columns=columns)
     return curves.groupby(["labels", "interval"], sort=False).mean().reset_index()
 
 
-def _estimates(
-    pair: pd.DataFrame, judge: str, chosen: np.ndarray
-) -> list[tuple[str, float, float]]:
-    """Return name, value and half width of two estimates of people's mean, from the labels of the
-    questions that were chosen: "labels alone", and "corrected", the judge's mean on all questions
-    corrected by its errors on the labelled ones.
+def _estimate_by_labels(pair: pd.DataFrame, labelled: Ints) -> Estimate:
+    """Estimate people's mean by the labels of the questions at these positions."""
+    labels = pair["person"].to_numpy()[labelled]
+    return Estimate(labels.mean(), _half_width_of_sample(labels, len(pair)))
+
+
+def _estimate_corrected(pair: pd.DataFrame, judge: str, labelled: Ints) -> Estimate:
+    """Estimate people's mean by prediction-powered inference (Angelopoulos et al. 2023): the judge's
+    mean over all questions, plus the mean of its errors on the labelled ones.
+
+    The judge's values are first multiplied by a weight from 0 to 1 that says how well it follows people:
+    the slope of the labels on its values.
     """
     by_judge = pair[judge].to_numpy()
-    labels = pair["person"].to_numpy()[chosen]
-    predictions = by_judge[chosen]
+    labels = pair["person"].to_numpy()[labelled]
+    predictions = by_judge[labelled]
     (variance, covariance), _ = np.cov(predictions, labels)
-    weight = 0.0  # of the judge: the slope of people's labels on its values
-    if variance > 0:
-        weight = min(max(covariance / variance, 0.0), 1.0)
-    residuals = labels - weight * predictions
-    corrected = weight * by_judge.mean() + residuals.mean()
-    n, n_all = len(chosen), len(pair)
-    return [
-        ("labels alone", labels.mean(), _half_width_of_sample(labels, n, n_all)),
-        ("corrected", corrected, _half_width_of_sample(residuals, n, n_all)),
-    ]
+    weight = min(max(covariance / variance, 0.0), 1.0) if variance > 0 else 0.0
+    errors = labels - weight * predictions
+    value = weight * by_judge.mean() + errors.mean()
+    return Estimate(value, _half_width_of_sample(errors, len(pair)))
 
 
-def _half_width_of_sample(values: Floats, n: int, n_all: int) -> float:
-    """Compute half of a 95 % interval of a mean, from n of n_all questions; 1.2 / n stands for Student's t."""
+def _half_width_of_sample(values: Floats, n_all: int) -> float:
+    """Compute half of a 95 % interval of the mean over n_all questions, from `values` of a sample of them.
+
+    1.2 / n stands for Student's t; fewer questions left narrow the interval.
+    """
+    n = len(values)
     fraction_left = 1 - n / n_all
     standard_error = np.sqrt(fraction_left * values.var(ddof=1) / n)
     return float(1.96 * (1 + 1.2 / n) * standard_error)
+
+
+class LabelledUntilDecided(NamedTuple):
+    """The result of labelling the questions of a pair until the estimate decided.
+
+    Attributes:
+        n_labels: the number of labels that decided; all questions if none did.
+        holds: True if the interval then holds the difference over all questions.
+        is_wrong: True if the decision is for the wrong system.
+    """
+
+    n_labels: int
+    holds: bool
+    is_wrong: bool
 
 
 def label_until_decided(
@@ -189,24 +220,25 @@ def label_until_decided(
         fraction of decisions for the wrong system).
     """
     rows = []
-    for pair, order in itertools.product(differences, range(orders)):
+    for pair, number in itertools.product(differences, range(orders)):
         table = pair.set_axis(pair.index.astype(str))
-        at_random = [str(question) for question in rng.permutation(table.index)]
-        drawn = draw_order(table[[judge]], seed=order)
-        rows.append(("labels alone", *_label_in_order(table, [], at_random)))
-        rows.append(("corrected", *_label_in_order(table, [judge], drawn)))
+        random_order = [str(question) for question in rng.permutation(table.index)]
+        order_for_judge = draw_order(table[[judge]], seed=number)
+        rows.append(("labels alone", *_label_in_order(table, [], random_order)))
+        rows.append(("corrected", *_label_in_order(table, [judge], order_for_judge)))
     columns = ["interval", "labels", "holds", "wrong sign"]
     return pd.DataFrame(rows, columns=columns).groupby("interval").mean()
 
 
 def _label_in_order(
     table: pd.DataFrame, judges: list[str], order: Sequence[str]
-) -> tuple[int, bool, bool]:
+) -> LabelledUntilDecided:
     """Label the questions of a pair in an order until the estimate decides.
 
-    Returns:
-        (The number of labels that decided, or of all questions; True if the interval then holds the
-        difference over all questions; True if the decision is for the wrong system)
+    Args:
+        table: the differences of the pair: questions down, `person` and the judges across.
+        judges: the columns that help; none for labels alone.
+        order: the questions.
     """
     proxies = table[judges]
     labels = table["person"]
@@ -214,13 +246,11 @@ def _label_in_order(
     # One question stays unlabelled, because with all labels there is nothing to estimate.
     estimate = estimate_difference(proxies, labels.loc[list(order[:-1])])
     n_labels = estimate.decided_after or len(table)
-    estimate = estimate_difference(proxies, labels.loc[list(order[:n_labels])])
-    low = estimate.ci_low
-    high = estimate.ci_high
-    is_held = low is not None and high is not None and low - 1e-9 <= difference <= high + 1e-9
+    at_decision = estimate_difference(proxies, labels.loc[list(order[:n_labels])])
+    low, high = at_decision.ci_low, at_decision.ci_high
+    holds = low is not None and high is not None and low - 1e-9 <= difference <= high + 1e-9
     wrong_decision = "worse" if difference > 0 else "better"
-    is_wrong = estimate.decision == wrong_decision
-    return n_labels, is_held, is_wrong
+    return LabelledUntilDecided(n_labels, holds, at_decision.decision == wrong_decision)
 
 
 def labels_saved(stops: pd.DataFrame) -> float:
@@ -235,7 +265,7 @@ def judge_findings(
     curves: pd.DataFrame,
     stops: pd.DataFrame,
 ) -> list[str]:
-    """Write the findings on the first judge, in three sentences.
+    """Write the findings on the first judge, in three paragraphs.
 
     Args:
         differences: of each pair, as `pair_differences` returns them.
@@ -244,25 +274,44 @@ def judge_findings(
         stops: as `label_until_decided` returns it.
     """
     judge = alone.index[0]
+    return [
+        _finding_alone(alone, len(differences), shown_by_people(differences).sum()),
+        _finding_until_decided(judge, stops),
+        _finding_at_fixed_number(curves),
+    ]
+
+
+def _finding_alone(alone: pd.DataFrame, n_pairs: int, n_shown_by_people: int) -> str:
+    judge = alone.index[0]
     row = alone.iloc[0]
     others = "".join(
         f"; {name} in {wrong:.0f}" for name, wrong in alone["wrong winners"].iloc[1:].items()
     )
-    corrected = stops.loc["corrected"]
+    return (
+        f"{judge} alone names the wrong winner in {row['wrong winners']:.0f} of {n_pairs} pairs"
+        f"{others}. It misses {row['missed']:.0f} of {n_shown_by_people} differences that "
+        f"people show; its naive 95 % interval holds people's difference in "
+        f"{row['intervals that hold']:.0%}."
+    )
+
+
+def _finding_until_decided(judge: str, stops: pd.DataFrame) -> str:
+    corrected, alone = stops.loc["corrected"], stops.loc["labels alone"]
+    return (
+        f"Labelled until it is decided, as `rb.trust` does it: {corrected['labels']:.0f} labels with "
+        f"{judge}, {alone['labels']:.0f} without, so it saves "
+        f"{labels_saved(stops):.0%} of the labels. The interval then holds people's difference in "
+        f"{corrected['holds']:.1%}, and {corrected['wrong sign']:.1%} of the decisions are wrong."
+    )
+
+
+def _finding_at_fixed_number(curves: pd.DataFrame) -> str:
     widths = curves.pivot(index="labels", columns="interval", values="width")
     # Widths fall with the root of the number of labels.
     saved = 1 - (widths["corrected"] / widths["labels alone"]) ** 2
     holds = curves[curves["labels"] == 100].set_index("interval")["holds"]
-    return [
-        f"{judge} alone names the wrong winner in {row['wrong winners']:.0f} of {len(differences)} pairs"
-        f"{others}. It misses {row['missed']:.0f} of {shown_by_people(differences).sum()} differences that "
-        f"people show; its naive 95 % interval holds people's difference in "
-        f"{row['intervals that hold']:.0%}.",
-        f"Labelled until it is decided, as `rb.trust` does it: {corrected['labels']:.0f} labels with "
-        f"{judge}, {stops['labels']['labels alone']:.0f} without, so it saves "
-        f"{labels_saved(stops):.0%} of the labels. The interval then holds people's difference in "
-        f"{corrected['holds']:.1%}, and {corrected['wrong sign']:.1%} of the decisions are wrong.",
+    return (
         f"With 100 labelled questions labels alone hold it in {holds['labels alone']:.1%}, the corrected "
         f"interval in {holds['corrected']:.1%}; at a fixed number it saves {saved.min():.0%} to "
-        f"{saved.max():.0%} of the labels.",
-    ]
+        f"{saved.max():.0%} of the labels."
+    )

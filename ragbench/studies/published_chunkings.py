@@ -47,31 +47,36 @@ def published_chunkings(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     published = pd.read_csv(io.StringIO(_PUBLISHED))
     parts = [published.assign(source="published")]
     for table in tables.values():
-        has_published_sizes = (
-            table["size"].eq(800).any()
-        )  # of tokens, the largest in the publication
+        has_published_sizes = (table["size"] == 800).any()  # the largest in the publication
         if not has_published_sizes:
             continue
-        same = table.merge(published[CHUNKING], on=CHUNKING).rename(columns=_OUR_NAMES)
-        for retriever, rows in same.groupby("retriever"):
+        published_here = table.merge(published[CHUNKING], on=CHUNKING).rename(columns=_OUR_NAMES)
+        for retriever, rows in published_here.groupby("retriever"):
             scores = rows.groupby(CHUNKING)[list(_OUR_NAMES.values())]
+            means = scores.mean().mul(100)
             deviations = scores.std().mul(100).add_suffix("_std")
-            ours = scores.mean().mul(100).join(deviations)
-            parts.append(ours.reset_index().assign(source=retriever))
+            parts.append(means.join(deviations).reset_index().assign(source=retriever))
     return pd.concat(parts)
 
 
 def published_table(numbers: pd.DataFrame) -> pd.DataFrame:
     """Write published and own numbers as "85.4 ± 34.9": chunkings down, measures and sources across.
 
-    Precision omega is of the chunking alone, so it is shown once for all our retrievers.
+    Precision omega is of the chunking alone, so it is shown once for all our retrievers: in the column
+    of bm25.
+
+    Args:
+        numbers: as `published_chunkings` returns them.
     """
     sizes = numbers["size"].map(" {:.0f}".format) + numbers["overlap"].map("/{}".format)
+    has_no_size = " nan/0"  # such as the chunker "GPT-4o"
     texts = pd.DataFrame({"source": numbers["source"]})
-    texts["chunking"] = numbers["chunker"] + sizes.str.replace(" nan/0", "")
-    for measure in _OUR_NAMES.values():
+    texts["chunking"] = numbers["chunker"] + sizes.str.replace(has_no_size, "")
+    measures = list(_OUR_NAMES.values())
+    for measure in measures:
+        means = numbers[measure].map("{:.1f}".format)
         deviations = numbers[f"{measure}_std"].map("{:.1f}".format)
-        texts[measure] = numbers[measure].map("{:.1f}".format) + " ± " + deviations
-    wide = texts.pivot(index="chunking", columns="source", values=list(_OUR_NAMES.values()))
-    repeated = set(numbers["source"]) - {"published", "bm25"}
-    return wide.fillna("").drop(columns=[("omega", source) for source in sorted(repeated)])
+        texts[measure] = means + " ± " + deviations
+    wide = texts.pivot(index="chunking", columns="source", values=measures).fillna("")
+    other_retrievers = set(numbers["source"]) - {"published", "bm25"}
+    return wide.drop(columns=[("omega", retriever) for retriever in sorted(other_retrievers)])

@@ -23,21 +23,21 @@ def load_score_matrices(folder: str | Path, measure: str = MEASURE) -> dict[str,
         measure: one of the measures of the study.
 
     Returns:
-        Name of the collection -> its scores, questions down (sorted by id), configurations across.
+        Name of the collection -> its scores, questions down (sorted by id), configurations across
+        (named such as "bm25 fixed 512 0").
 
     Raises:
         DataError: the folder holds no such scores, or they lack the measure.
     """
     matrices = {}
     paths = stored_files(folder, "chunkings.parquet", "notebooks/chunking.toml")
-    for name, path in paths.items():
+    for collection, path in paths.items():
         scores = pd.read_parquet(path)
         if measure not in scores:
             raise DataError(
                 f"{path} has no {measure!r}; expected one of {', '.join(map(str, scores.columns))}"
             )
         matrix = scores.pivot(index="query_id", columns=_CONFIGURATION, values=measure)
-        names = matrix.columns.to_frame(index=False).astype(str)
-        matrix.columns = pd.Index(names.apply(" ".join, axis="columns"))
-        matrices[name] = matrix.astype(float)
+        matrix.columns = pd.Index([" ".join(map(str, levels)) for levels in matrix.columns])
+        matrices[collection] = matrix.astype(float)
     return matrices

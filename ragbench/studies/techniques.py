@@ -56,7 +56,7 @@ def arm_name(parameters: Mapping[str, Any]) -> str:
 
 
 def score_arms(data: Dataset, grid: str | Path = "techniques") -> pd.DataFrame:
-    """Score every arm of a grid on a collection.
+    """Score every arm of a grid, which is a configuration of the search, on a collection.
 
     Args:
         data: the collection.
@@ -70,27 +70,38 @@ def score_arms(data: Dataset, grid: str | Path = "techniques") -> pd.DataFrame:
     Raises:
         ConfigError: the grid names a system, which has no index to measure.
     """
-    evidence_of = {span.doc_id for case in data.cases for span in case.evidence}
-    parts = []
+    gold_documents = {span.doc_id for case in data.cases for span in case.evidence}
+    tables = []
     for parameters in read_grid(grid).runs.values():
-        with warnings.catch_warnings():  # minilm reads 256 tokens; said in the study's limits
-            warnings.simplefilter("ignore", DataWarning)
-            pipeline = system_of(parameters, data)
-            if not isinstance(pipeline, Pipeline):
-                raise ConfigError(
-                    f"{grid} names the system {pipeline!r}; expected a grid of ragbench's own pipeline"
-                )
-            run = pipeline.retrieve(data.queries)
-        passages = pipeline.passages(evidence_of)
+        pipeline, run = _retrieve(parameters, data, grid)
+        passages = pipeline.passages(gold_documents)
         scores = score_spans(data, run, passages, ks=[N_PASSAGES], budgets=BUDGETS)
         wide = scores.pivot(index="query_id", columns="measure", values="value")
-        part = wide[list(MEASURES)].astype("float32").round(4).reset_index()
-        part.insert(0, "arm", arm_name(parameters))
-        part["chunks"] = len(pipeline.chunks)
-        part["tokens"] = _tokens_of_index(pipeline, data, parameters.get("index_text", ""))
-        part["handed_over"] = _tokens_handed_over(run, passages)
-        parts.append(part)
-    return pd.concat(parts, ignore_index=True)
+        table = wide[list(MEASURES)].astype("float32").round(4).reset_index()
+        table.insert(0, "arm", arm_name(parameters))
+        table["chunks"] = len(pipeline.chunks)
+        table["tokens"] = _tokens_of_index(pipeline, data, parameters.get("index_text", ""))
+        table["handed_over"] = _tokens_handed_over(run, passages)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def _retrieve(
+    parameters: Mapping[str, Any], data: Dataset, grid: str | Path
+) -> tuple[Pipeline, Run]:
+    """Make the pipeline of an arm, and search for all questions.
+
+    Raises:
+        ConfigError: the parameters name another system than ragbench's own pipeline.
+    """
+    with warnings.catch_warnings():  # minilm reads 256 tokens; stated in the study's limits
+        warnings.simplefilter("ignore", DataWarning)
+        pipeline = system_of(parameters, data)
+        if not isinstance(pipeline, Pipeline):
+            raise ConfigError(
+                f"{grid} names the system {pipeline!r}; expected a grid of ragbench's own pipeline"
+            )
+        return pipeline, pipeline.retrieve(data.queries)
 
 
 def _tokens_of_index(pipeline: Pipeline, data: Dataset, index_text: str) -> int:
@@ -103,11 +114,13 @@ def _tokens_of_index(pipeline: Pipeline, data: Dataset, index_text: str) -> int:
 
 def _tokens_handed_over(run: Run, passages: Sequence[Chunk]) -> float:
     """Compute the mean number of tokens in the best passages of a question."""
-    best = [list(scores)[:N_PASSAGES] for scores in run.values()]
-    handed_over = set().union(*best)
-    texts = {each.chunk_id: each.text for each in passages if each.chunk_id in handed_over}
-    size_of = dict(zip(texts, count_tokens(list(texts.values())), strict=True))
-    totals = [sum(size_of[passage_id] for passage_id in ids) for ids in best]
+    best_ids = [list(scores)[:N_PASSAGES] for scores in run.values()]  # of each question
+    all_best_ids = set().union(*best_ids)
+    texts = {
+        passage.chunk_id: passage.text for passage in passages if passage.chunk_id in all_best_ids
+    }
+    n_tokens = dict(zip(texts, count_tokens(list(texts.values())), strict=True))
+    totals = [sum(n_tokens[passage_id] for passage_id in ids) for ids in best_ids]
     return round(sum(totals) / len(totals), 1)
 
 
@@ -135,33 +148,42 @@ def compare_arms(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -
     """
     tables = []
     for collection, scores in arms.items():
-        scores_of = {}
+        scores_by_arm = {}
         for arm, rows in scores.groupby("arm", sort=False):
-            tidy = rows[["query_id", measure]].rename(columns={measure: "value"})
-            scores_of[str(arm)] = tidy.assign(measure=measure, value=tidy["value"].astype(float))
-        compared = pd.DataFrame(compare_all(scores_of, BASELINE, measures=measure))
-        compared = compared.rename(columns={"name": "arm"}).assign(collection=collection)
-        tables.append(compared)
+            values = rows[measure].astype(float)
+            scores_by_arm[str(arm)] = rows[["query_id"]].assign(value=values, measure=measure)
+        compared = pd.DataFrame(compare_all(scores_by_arm, BASELINE, measures=measure))
+        tables.append(compared.rename(columns={"name": "arm"}).assign(collection=collection))
     columns = "collection arm baseline contender difference ci_low ci_high".split()
     columns += "p_value p_adjusted decision n".split()
     return pd.concat(tables, ignore_index=True)[columns]
 
 
 def differences_by_collection(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Write the difference of each arm on each collection, with its safe interval and its decision:
-    a row for each arm, a column for each collection, best mean difference first.
+    """Write the difference of each arm on each collection, with its safe interval and its decision,
+    as "+0.031 [+0.002, +0.060] better".
+
+    Args:
+        comparison: as of `compare_arms`.
+
+    Returns:
+        A row for each arm, best mean difference first, and a column for each collection.
     """
-    shown = [
+    texts = [
         f"{row['difference']:+.3f} [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}] {row['decision']}"
         for _, row in comparison.iterrows()
     ]
-    table = comparison.assign(shown=shown).pivot(index="arm", columns="collection", values="shown")
+    table = comparison.assign(text=texts).pivot(index="arm", columns="collection", values="text")
     means = comparison.groupby("arm")["difference"].mean().astype(float)
     return table.loc[means.sort_values(ascending=False, kind="stable").index]
 
 
 def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd.DataFrame:
     """Compute, for each ordered pair of collections, how well one chooses for the other.
+
+    Args:
+        arms: collection -> the scores of all arms on it, as of `load_arms`.
+        measure: the column to rank arms by.
 
     Returns:
         Columns chosen_on, used_on, `tau` (Kendall's tau-b between the two rankings of all arms),
@@ -172,25 +194,27 @@ def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd
     from scipy.stats import kendalltau
 
     matrices = {
-        name: table.pivot(index="query_id", columns="arm", values=measure).astype(float)
-        for name, table in arms.items()
+        collection: table.pivot(index="query_id", columns="arm", values=measure).astype(float)
+        for collection, table in arms.items()
     }
-    means = pd.DataFrame({name: matrix.mean() for name, matrix in matrices.items()})
+    means = pd.DataFrame({collection: matrix.mean() for collection, matrix in matrices.items()})
     rows = []
-    for first, second in itertools.permutations(means.columns, 2):
-        best = str(means[first].idxmax())
-        ranks = means[second].rank(ascending=False, method="min").to_dict()
-        values = means[second].to_dict()
-        low, high = _spread_of_tau(*(matrices[name] for name in sorted((first, second))))
+    for chosen_on, used_on in itertools.permutations(means.columns, 2):
+        best = str(means[chosen_on].idxmax())
+        means_there = means[used_on]
+        ranks_there = means_there.rank(ascending=False, method="min")
+        # Sorted, so that both directions of a pair have the same samples.
+        first, second = sorted((chosen_on, used_on))
+        tau_low, tau_high = _spread_of_tau(matrices[first], matrices[second])
         row = {
-            "chosen_on": first,
-            "used_on": second,
-            "tau": float(kendalltau(means[first], means[second]).statistic),
-            "tau_low": low,
-            "tau_high": high,
+            "chosen_on": chosen_on,
+            "used_on": used_on,
+            "tau": float(kendalltau(means[chosen_on], means_there).statistic),
+            "tau_low": tau_low,
+            "tau_high": tau_high,
             "best": best,
-            "its_rank": int(ranks[best]),
-            "gain": values[best] - values[BASELINE],
+            "its_rank": int(ranks_there.loc[best]),
+            "gain": means_there.loc[best] - means_there.loc[BASELINE],
         }
         rows.append(row)
     return pd.DataFrame(rows)
@@ -198,18 +222,22 @@ def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd
 
 def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of the middle 95 % of Kendall's tau between two rankings of arms by samples of
-    the questions.
+    the questions, drawn with replacement.
+
+    Args:
+        first: scores on one collection, questions down and arms across.
+        second: scores on the other one, likewise.
     """
     from scipy.stats import kendalltau
 
     rng = np.random.default_rng(0)
     taus = []
     for _ in range(N_SAMPLES):
-        sampled = []
+        sampled_means = []
         for matrix in (first, second):
-            chosen = rng.integers(0, len(matrix), len(matrix))
-            sampled.append(matrix.iloc[chosen].mean())
-        taus.append(kendalltau(*sampled).statistic)
+            questions = rng.integers(0, len(matrix), len(matrix))
+            sampled_means.append(matrix.iloc[questions].mean())
+        taus.append(kendalltau(*sampled_means).statistic)
     low, high = np.nanquantile(taus, [0.025, 0.975])
     return float(low), float(high)
 
@@ -217,33 +245,40 @@ def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, fl
 def costs(arms: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Compute what each arm costs, and how many times as much as the plain hybrid search.
 
+    Args:
+        arms: collection -> the scores of all arms on it, as of `load_arms`.
+
     Returns:
         Columns arm, chunks, tokens, handed_over (as `score_arms`), tokens_ratio, handed_over_ratio,
         collection.
     """
     tables = []
-    for name, table in arms.items():
+    for collection, table in arms.items():
+        # The costs of an arm are the same in each of its rows.
         cost = table.groupby("arm", sort=False)[["chunks", "tokens", "handed_over"]].first()
         for column in ("tokens", "handed_over"):
-            plain = cost[column].to_dict()[BASELINE]
-            cost[f"{column}_ratio"] = cost[column] / plain
-        tables.append(cost.reset_index().assign(collection=name))
+            cost_of_baseline = cost[column].to_dict()[BASELINE]
+            cost[f"{column}_ratio"] = cost[column] / cost_of_baseline
+        tables.append(cost.reset_index().assign(collection=collection))
     return pd.concat(tables, ignore_index=True)
 
 
 def summarise_decisions(comparison: pd.DataFrame) -> pd.DataFrame:
     """Count the decisions on each arm over the collections, next to its mean difference.
 
+    Args:
+        comparison: as of `compare_arms`.
+
     Returns:
         A row for each arm: mean difference, `smallest` and `largest` over the collections, and the
         number of collections with each decision; best first.
     """
-    groups = comparison.groupby("arm", sort=False)["difference"]
-    differences = groups.agg(["mean", "min", "max"]).astype(float)
+    by_arm = comparison.groupby("arm", sort=False)["difference"]
+    differences = by_arm.agg(["mean", "min", "max"]).astype(float)
     differences.columns = pd.Index(["mean difference", "smallest", "largest"])
+    order = ["better", "likely better", "within the margin", "undecided", "likely worse", "worse"]
     counts = pd.crosstab(comparison["arm"], comparison["decision"])
-    order = ("better", "likely better", "within the margin", "undecided", "likely worse", "worse")
-    counts = counts.reindex(columns=list(order), fill_value=0)
+    counts = counts.reindex(columns=order, fill_value=0)
     table = differences.join(counts)
     return table.sort_values("mean difference", ascending=False, kind="stable")
 
@@ -258,17 +293,16 @@ def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> 
     """
     n_of_decision = comparison[comparison["arm"] != BASELINE]["decision"].value_counts()
     counts = ", ".join(f"{n} {decision}" for decision, n in n_of_decision.items())
-    gains = []
-    for _, row in comparison[comparison["decision"] == "better"].iterrows():
-        gains.append(f"{row['arm']} on {row['collection']} ({row['difference']:+.3f})")
-    tau = transferred["tau"]
-    decision_of = comparison.set_index(["arm", "collection"])["decision"].to_dict()
-    best_elsewhere = zip(transferred["best"], transferred["used_on"], strict=True)
-    decisions_elsewhere = [
-        decision_of.get(arm_and_collection) for arm_and_collection in best_elsewhere
+    gains = [
+        f"{row['arm']} on {row['collection']} ({row['difference']:+.3f})"
+        for _, row in comparison[comparison["decision"] == "better"].iterrows()
     ]
-    n_better = decisions_elsewhere.count("better")
-    n_worse = decisions_elsewhere.count("worse")
+    tau = transferred["tau"]
+    elsewhere = transferred.merge(
+        comparison, left_on=["best", "used_on"], right_on=["arm", "collection"]
+    )
+    n_better = (elsewhere["decision"] == "better").sum()
+    n_worse = (elsewhere["decision"] == "worse").sum()
     return [
         f"Of {n_of_decision.sum()} comparisons with the plain hybrid search: {counts}.",
         f"Better by the safe tier: {'; '.join(gains) or 'none'}.",
