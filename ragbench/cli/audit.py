@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +24,28 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ragbench.judges import Criterion
+    from ragbench.types import Answer, Chunk
+
+
+@dataclass(frozen=True)
+class _Audit:
+    """The audit of a judge by one criterion."""
+
+    criterion: Criterion
+    probes: pd.DataFrame
+    """A row per probe, as from `judge_audit`; its verdict is "pass", "fail" or "unscored"."""
+    agreement: list[dict[str, Any]]
+    """The rows of `sheet_agreement` with people's labels; none without label sheets."""
+
+    @property
+    def verdicts(self) -> set[str]:
+        return set(self.probes["verdict"])
+
+    @property
+    def findings(self) -> list[str]:
+        from ragbench.judges import audit_findings
+
+        return audit_findings(self.probes, self.agreement)
 
 
 def audit_command(
@@ -58,64 +82,79 @@ def audit_command(
 
     Example: ragbench audit openai:gpt-5-mini --criteria correctness --max-cost 1
     """
-    import json
-
-    from ragbench.errors import printable
-    from ragbench.judges import audit_findings, load_criteria, save_card
+    from ragbench.judges import load_criteria, save_card
 
     chosen = load_criteria(criteria)
-    sheets = _sheets_of(labels or [], chosen)
+    sheets = _sheets_by_criterion(labels or [], chosen)
     with requests.settings():
         name = llms.check_llm(judge).name
         answers, material = _right_answers(test_set, corpus, chosen)
-        asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        options = {**material, "n": n}
+        sending = {"concurrency": concurrency, "timeout_s": timeout_s}
 
-        def ask(criterion: Criterion) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-            return _audited(
-                criterion, judge, answers, {**material, "n": n}, sheets[criterion.name], asking
-            )
+        def run_audit(criterion: Criterion) -> _Audit:
+            return _audited(criterion, judge, answers, options, sheets[criterion.name], sending)
 
         with llms.dry_run() as plan:
             for criterion in chosen:
-                ask(criterion)
+                run_audit(criterion)
         if not as_json:
             print_plan(plan)
         if requests.dry_run:
             return 0
         llms.check_servers(judge)
-        records = {}
-        failed = False
-        unscored = False
+        audits = []
         for criterion in chosen:
-            audit, agreement = ask(criterion)
-            path = save_card(name, criterion, audit, agreement)
-            findings = audit_findings(audit, agreement)
-            states = [*audit["verdict"]]
-            failed = failed or "fail" in states
-            unscored = unscored or {*states} == {"unscored"}
-            records[criterion.name] = {
-                "probes": json.loads(audit.to_json(orient="records")),
-                "findings": findings,
-                "agreement": agreement,
-            }
-            if as_json:
-                continue
-            typer.echo(f"\n{printable(name)} by {criterion.name}")
-            typer.echo(audit.round(3).to_string(index=False))
-            for row in agreement:
-                typer.echo(f"agreement with people: {row}")
-            for finding in findings or ["no fault was found"]:
-                typer.echo(f"- {finding}")
-            typer.echo(f"kept in {path}")
+            audit = run_audit(criterion)
+            audits.append(audit)
+            card_path = save_card(name, criterion, audit.probes, audit.agreement)
+            if not as_json:
+                _print_audit(audit, name, card_path)
         if as_json:
-            typer.echo(json.dumps({"judge": name, "criteria": records}, indent=1))
-    if unscored:
+            _print_json(audits, name)
+    return _exit_status(audits)
+
+
+def _print_audit(audit: _Audit, judge: str, card_path: Path) -> None:
+    """Print the probes of a criterion, the agreement with people, the findings, and the file of the card."""
+    from ragbench.errors import printable
+
+    typer.echo(f"\n{printable(judge)} by {audit.criterion.name}")
+    typer.echo(audit.probes.round(3).to_string(index=False))
+    for row in audit.agreement:
+        typer.echo(f"agreement with people: {row}")
+    for finding in audit.findings or ["no fault was found"]:
+        typer.echo(f"- {finding}")
+    typer.echo(f"kept in {card_path}")
+
+
+def _print_json(audits: Sequence[_Audit], judge: str) -> None:
+    """Print the audits of a judge, by criterion, as one JSON object."""
+    import json
+
+    records = {}
+    for audit in audits:
+        records[audit.criterion.name] = {
+            "probes": json.loads(audit.probes.to_json(orient="records")),
+            "findings": audit.findings,
+            "agreement": audit.agreement,
+        }
+    typer.echo(json.dumps({"judge": judge, "criteria": records}, indent=1))
+
+
+def _exit_status(audits: Sequence[_Audit]) -> int:
+    """Return 2 if all probes of a criterion are unscored (the judge could not be asked), else 1 if a
+    probe failed, else 0.
+    """
+    if any(audit.verdicts == {"unscored"} for audit in audits):
         return 2
-    return 1 if failed else 0
+    return int(any("fail" in audit.verdicts for audit in audits))
 
 
-def _sheets_of(labels: list[Path], criteria: tuple[Criterion, ...]) -> dict[str, list[Path]]:
-    """Return the name of each criterion -> the sheets with labels by it.
+def _sheets_by_criterion(
+    labels: list[Path], criteria: tuple[Criterion, ...]
+) -> dict[str, list[Path]]:
+    """Return for the name of each criterion the label sheets that have a label by it.
 
     Raises:
         DataError: there are sheets, and none has a label by these criteria.
@@ -126,9 +165,9 @@ def _sheets_of(labels: list[Path], criteria: tuple[Criterion, ...]) -> dict[str,
     sheets: dict[str, list[Path]] = {criterion.name: [] for criterion in criteria}
     for path in labels:
         rows = read_sheet(path).dropna(subset="value")
-        labelled = {*rows["criterion"]}
+        labelled = set(rows["criterion"])
         for criterion in criteria:
-            if labelled & {criterion.name, criterion.meant}:
+            if criterion.name in labelled or criterion.meant in labelled:
                 sheets[criterion.name].append(path)
     if labels and not any(sheets.values()):
         raise DataError(
@@ -140,11 +179,12 @@ def _sheets_of(labels: list[Path], criteria: tuple[Criterion, ...]) -> dict[str,
 
 def _right_answers(
     test_set: str, corpus: str, criteria: tuple[Criterion, ...]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the reference answers of a test set as answers, which an audit takes as right, and the
-    dataset and chunks behind them as arguments of `judge_audit`.
+) -> tuple[list[Answer], dict[str, Any]]:
+    """Return the reference answers of a test set as the answers of a system, which an audit takes as
+    right, and the options `dataset` and `chunks` of `judge_audit`: what these answers are about.
 
-    The answers have contexts if a criterion shows them and the test set has documents.
+    The answers have contexts, found by BM25, if a criterion shows contexts to the judge and the test
+    set has documents; else there are no chunks.
 
     Raises:
         DataError: the test set has no reference answer.
@@ -152,28 +192,27 @@ def _right_answers(
     from ragbench.errors import DataError
     from ragbench.systems import Pipeline
     from ragbench.testsets.loader import load_dataset
-    from ragbench.types import Answer, Chunk
+    from ragbench.types import Answer
 
     dataset = load_dataset(test_set, corpus=corpus)
-    cases = [case for case in dataset.cases if (case.reference_answer or "").strip()]
-    if not cases:
+    reference_of = {
+        case.query_id: case.reference_answer
+        for case in dataset.cases
+        if case.reference_answer and case.reference_answer.strip()
+    }
+    if not reference_of:
         raise DataError(f"{dataset.name!r} has no reference answer; an audit needs right answers")
-    dataset = dataset.select([case.query_id for case in cases])
-    contexts: dict[str, tuple[str, ...]] = {}
+    dataset = dataset.select(list(reference_of))
+    contexts_of: dict[str, tuple[str, ...]] = {}
     chunks: list[Chunk] = []
     if dataset.corpus and any("contexts" in criterion.shows for criterion in criteria):
         pipeline = Pipeline(dataset, "bm25")
         chunks = pipeline.chunks
-        for case in cases:
-            contexts[case.query_id] = pipeline.answer(case.query_id, case.text).contexts
+        for query_id, question in dataset.queries.items():
+            contexts_of[query_id] = pipeline.answer(query_id, question).contexts
     answers = [
-        Answer(
-            case.query_id,
-            case.reference_answer or "",
-            contexts.get(case.query_id, ()),
-            outcome="success",
-        )
-        for case in cases
+        Answer(query_id, text, contexts_of.get(query_id, ()), outcome="success")
+        for query_id, text in reference_of.items()
     ]
     return answers, {"dataset": dataset, "chunks": chunks}
 
@@ -181,23 +220,25 @@ def _right_answers(
 def _audited(
     criterion: Criterion,
     judge: str,
-    answers: list[Any],
+    answers: list[Answer],
     options: dict[str, Any],
-    labels: list[Path],
-    asking: dict[str, Any],
-) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """Return the table of the probes of a criterion, and rows of its agreement with people's labels;
-    [] without label sheets.
+    sheets: list[Path],
+    sending: dict[str, Any],
+) -> _Audit:
+    """Probe a judge by one criterion, and compare it with the people's labels in `sheets`, if any.
 
-    `options` and `asking` are arguments of `judge_audit`: the material, and how requests are sent.
+    Args:
+        options: further options of `judge_audit`: dataset, chunks, n.
+        sending: how requests are sent: concurrency, timeout_s.
     """
     import json
 
     from ragbench.judges import judge_audit
     from ragbench.labelling import sheet_agreement
 
-    audit = judge_audit(answers, criterion, judge, **options, **asking)
-    if not labels:
-        return audit, []
-    table = sheet_agreement(labels, criterion, judge, **asking)
-    return audit, json.loads(table.to_json(orient="records"))
+    probes = judge_audit(answers, criterion, judge, **options, **sending)
+    agreement: list[dict[str, Any]] = []
+    if sheets:
+        table = sheet_agreement(sheets, criterion, judge, **sending)
+        agreement = json.loads(table.to_json(orient="records"))
+    return _Audit(criterion, probes, agreement)

@@ -46,33 +46,26 @@ def score_command(
 
     Example: ragbench score qrels.txt bm25.run dense.run --measure nDCG@10,AP
     """
-    from ragbench.metrics.ranking_measures import parse_measure
     from ragbench.metrics.retrieval_levels import one_of_each
     from ragbench.testsets.loader import load_dataset
 
     names = _names_of_runs(runs)
     first = baseline or names[0]
     check_known("run", names, first)
-    # A comma in parentheses is part of a name.
-    named_measures: list[str] = []
-    for text in re.split(r",(?![^()]*\))", measure):
-        [loaded] = load_measures([text])
-        named_measures.append(loaded.name if loaded.function else str(parse_measure(text)))
-    named_measures = list(dict.fromkeys(named_measures))
-    added_measures = []
-    for name in named_measures:
-        fraction_judged = re.sub(r"nDCG(\([^()]*\))?", "Judged", name)
-        if name.startswith("nDCG") and fraction_judged not in named_measures:
-            added_measures.append(fraction_judged)
+    named_measures = _measures_in(measure)
+    added_measures = _judged_measures(named_measures)
     rankings = {name: _read_run(path) for name, path in zip(names, runs, strict=True)}
     if Path(qrels).is_file():
-        labels = metrics.read_qrels(qrels)
+        judgements = metrics.read_qrels(qrels)
     else:
         data = load_dataset(qrels, split)
-        labels = one_of_each(data, data.qrels)
+        # of documents that are alternatives of each other, one counts
+        judgements = one_of_each(data, data.qrels)
         rankings = {name: one_of_each(data, run) for name, run in rankings.items()}
-    all_measures = list(dict.fromkeys([*named_measures, *added_measures]))
-    scores = {name: metrics.score_run(labels, run, all_measures) for name, run in rankings.items()}
+    all_measures = [*named_measures, *added_measures]
+    scores = {
+        name: metrics.score_run(judgements, run, all_measures) for name, run in rankings.items()
+    }
     means = _means(scores, set(added_measures))
     comparison = None
     if len(scores) > 1:
@@ -90,32 +83,73 @@ def score_command(
         typer.echo(comparison[columns].round(4).to_string(index=False))
 
 
-def _read_run(path: Path) -> Run:
-    """Return the run of a file.
+def _measures_in(text: str) -> list[str]:
+    """Return the names of the measures in a list with commas, each once and in its usual form; a
+    user's own measure is imported.
 
-    Raises DataError if it is none; the message says so if it holds judgements.
+    >>> _measures_in("ndcg@10,P(rel=2)@5")
+    ['nDCG@10', 'P(rel=2)@5']
+    """
+    from ragbench.metrics.ranking_measures import parse_measure
+
+    names = []
+    for name in re.split(r",(?![^()]*\))", text):  # not at a comma in parentheses
+        [loaded] = load_measures([name])
+        is_own = loaded.function is not None
+        names.append(loaded.name if is_own else str(parse_measure(name)))
+    return list(dict.fromkeys(names))
+
+
+def _judged_measures(names: list[str]) -> list[str]:
+    """Return Judged@k for each nDCG@k among the measures, unless it is among them itself.
+
+    >>> _judged_measures(["nDCG@10", "nDCG@5", "Judged@5"])
+    ['Judged@10']
+    """
+    judged_names = []
+    for name in names:
+        if name.startswith("nDCG"):
+            judged_names.append(re.sub(r"nDCG(\([^()]*\))?", "Judged", name))
+    return [name for name in dict.fromkeys(judged_names) if name not in names]
+
+
+def _read_run(path: Path) -> Run:
+    """Return the run in a file: query_id -> doc_id -> score.
+
+    Raises:
+        DataError: the file is not a run; if it holds relevance judgements, the message states it.
     """
     try:
         return metrics.read_run(path)
     except DataError as exc:
-        try:
-            metrics.read_qrels(path)
-        except DataError:
-            raise exc from None
+        if not _holds_judgements(path):
+            raise
         raise DataError(
             f"{path} holds judgements, not a run; `ragbench score QRELS RUN` takes the judgements first"
         ) from exc
 
 
+def _holds_judgements(path: Path) -> bool:
+    try:
+        metrics.read_qrels(path)
+    except DataError:
+        return False
+    return True
+
+
 def _names_of_runs(paths: list[Path]) -> list[str]:
-    """Return the names of files without their endings; their paths if two names are the same."""
+    """Return a name for each run file: the file's name without its ending, or, if two of these names
+    are the same, the whole paths.
+
+    >>> _names_of_runs([Path("a/bm25.run.gz"), Path("b/dense.run")])
+    ['bm25', 'dense']
+    """
     names = []
     for path in paths:
         stem, _, _ = path.name.removesuffix(".gz").rpartition(".")
         names.append(stem or path.name)
-    if len(set(names)) < len(names):
-        return [str(path) for path in paths]
-    return names
+    has_duplicates = len(set(names)) < len(names)
+    return [str(path) for path in paths] if has_duplicates else names
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -124,13 +158,18 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _means(scores: dict[str, pd.DataFrame], optional: set[str]) -> pd.DataFrame:
-    """Return the means of each run, without `optional` measures that are 1 in all of them."""
+def _means(scores: dict[str, pd.DataFrame], added_measures: set[str]) -> pd.DataFrame:
+    """Return the mean and its interval for each run and measure: the columns run, measure, and those
+    of `statistics.summarise`.
+
+    Of `added_measures`, which the user did not name, those that are 1 in every run are left out.
+    """
     import pandas as pd
 
     means = pd.concat(
         {name: statistics.summarise(frame) for name, frame in scores.items()}, names=["run", ""]
     )
-    lowest = means.groupby("measure")["mean"].transform("min")
-    means = means[~means["measure"].isin(optional) | (lowest < 1)]
-    return means.reset_index("run").reset_index(drop=True)
+    means = means.reset_index("run").reset_index(drop=True)
+    lowest_mean = means.groupby("measure")["mean"].transform("min")
+    is_dull = means["measure"].isin(added_measures) & ~(lowest_mean < 1)
+    return means[~is_dull].reset_index(drop=True)
