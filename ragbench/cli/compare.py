@@ -56,8 +56,8 @@ def compare_command(
 
     Example: ragbench compare main.csv branch.csv --measure faithfulness --fail-if worse
     """
-    loaded = None
     if any(map(_is_foreign, results)):
+        loaded = None
         conclusion = foreign.conclude(
             [_source(name, database) for name in results],
             baseline=baseline,
@@ -70,15 +70,10 @@ def compare_command(
             is_gate=bool(fail_if),
         )
     else:
-        from ragbench.foreign.compare import refuse_options  # not needed for help
-
-        refuse_options(
-            {"--bounds": bounds, "--lower": lower, "--higher": higher, "--labels": labels},
-            "files of other tools, and all of these results are ragbench's; compare them without",
-        )
+        _refuse_options_of_foreign_files(bounds, lower, higher, labels)
         loaded = results_at(results, database)
         conclusion = loaded.conclude(baseline, measure=measure, margin=margin)
-    failed = bool(fail_if) and foreign.fails(conclusion, fail_if)
+    is_failed = bool(fail_if) and foreign.fails(conclusion, fail_if)
     if as_json:
         print_json(conclusion.to_dict())
     elif markdown:
@@ -90,7 +85,19 @@ def compare_command(
     else:
         _print_conclusion(conclusion)
         _print_arms(conclusion)
-    return int(failed)
+    return int(is_failed)
+
+
+def _refuse_options_of_foreign_files(
+    bounds: list[str], lower: list[str], higher: list[str], labels: Path | None
+) -> None:
+    """Raise ConfigError if an option is given that only applies to files of other tools."""
+    from ragbench.foreign.compare import refuse_options  # not needed for help
+
+    refuse_options(
+        {"--bounds": bounds, "--lower": lower, "--higher": higher, "--labels": labels},
+        "files of other tools, and all of these results are ragbench's; compare them without",
+    )
 
 
 def _is_foreign(name: str) -> bool:
@@ -119,7 +126,9 @@ def _print_conclusion(conclusion: evaluation.Conclusion) -> None:
 
 
 def _print_arms(conclusion: evaluation.Conclusion) -> None:
-    """Print a line per system, best first."""
+    """Print a table with a line per compared system ("arm"), best first: its mean, its difference from
+    the baseline, the questions on which it is better, equal and worse, and the decision.
+    """
     import pandas as pd
 
     from ragbench.errors import printable
@@ -127,18 +136,18 @@ def _print_arms(conclusion: evaluation.Conclusion) -> None:
 
     rows = []
     for arm in conclusion.arms:
+        is_baseline = not arm.decision
+        counts = f"{arm.wins}/{arm.ties}/{arm.losses}"
         rows.append(
             {
                 "system": printable(arm.label),
                 "mean": with_interval(arm.mean),
                 "difference": with_interval(arm.difference, arm.ci_low, arm.ci_high, "{:+.3f}"),
-                "better/equal/worse": f"{arm.wins}/{arm.ties}/{arm.losses}",
-                "decision": arm.decision or "baseline",
+                "better/equal/worse": "–" if is_baseline else counts,
+                "decision": "baseline" if is_baseline else arm.decision,
             }
         )
     table = pd.DataFrame(rows)
-    base = table["decision"] == "baseline"
-    table.loc[base, "better/equal/worse"] = "–"
     typer.echo("")
     print_table(table, [*table], {"mean": conclusion.measure})
     typer.echo("")
@@ -152,8 +161,8 @@ def print_decision(
     baseline: str = "",
     margin: float = MARGIN,
 ) -> None:
-    """Print the conclusion and, of several results, the best `n_rows` and the baseline with their
-    differences from it.
+    """Print the conclusion of results; of several results also the leaderboard with each difference
+    from the baseline: the best `n_rows` results, and the baseline.
     """
     conclusion = results.conclude(baseline, measure=measure, margin=margin)
     _print_conclusion(conclusion)
@@ -161,10 +170,10 @@ def print_decision(
         return
     measure = conclusion.measure
     board = results.leaderboard(measure)
-    best = board[(board.index < n_rows) | (board["name"] == conclusion.baseline)]
-    compared = results.compare(baseline, measures=[measure], margin=margin)
-    rows = report.leaderboard_rows(best, measure, compared)
-    columns = {
+    is_shown = (board.index < n_rows) | (board["name"] == conclusion.baseline)
+    comparison = results.compare(baseline, measures=[measure], margin=margin)
+    rows = report.leaderboard_rows(board[is_shown], measure, comparison)
+    headings = {
         "configuration": "best",
         f"{measure} (ranked by)": f"{measure} [95 % interval]",
         "difference from the baseline": "difference",
@@ -172,5 +181,5 @@ def print_decision(
         "scored": "scored",
     }
     typer.echo("")
-    print_table(rows, columns, columns)
+    print_table(rows, headings.keys(), headings)
     typer.echo("")

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,19 +99,22 @@ def eval_command(
             )
         from ragbench.cli.fresh import fresh_testset
 
-        path_of_set, corpus = fresh_testset(corpus, requests)
-        test_set = str(path_of_set)
-        if requests.dry_run and not path_of_set.exists():
-            return 0
+        test_set, corpus = fresh_testset(corpus, requests)
+        if requests.dry_run and not Path(test_set).exists():
+            return 0  # the dry run printed the cost of generating it
     expected_ids = expected_doc or []
     with requests.settings():
         _check_options_of_query(query, expected_ids, options)
         path = expanded(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
-        spec = _spec(options, path, query, expected_ids)
+        spec = evaluation.EvaluationSpec(**options)
+        if path is not None and not spec.name:
+            spec = spec.replaced(name=_name_of_output(path))
+        if query:
+            spec = _with_targets_of_query(spec, has_expected_doc=bool(expected_ids))
         pipeline_settings = evaluation.pipeline_settings(settings or (), system)
         if query:
-            data = _question(test_set, corpus, query, expected_ids)
+            data = _dataset_of_query(test_set, corpus, query, expected_ids)
         else:
             data = load_questions(test_set, corpus, split)
         if requests.dry_run:
@@ -120,7 +123,11 @@ def eval_command(
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
         result = _evaluate(
-            data, system, spec, path, output, pipeline_settings, force=force, anew=requests.no_cache
+            _Evaluation(data, system, spec, pipeline_settings),
+            path,
+            has_output=bool(output),
+            force=force,
+            anew=requests.no_cache,
         )
         _show(result, path, verbose=verbose, as_json=as_json)
         _check_measured(result)
@@ -147,56 +154,118 @@ def _print_requests(
     spec: evaluation.EvaluationSpec,
     pipeline_settings: Mapping[str, Any],
 ) -> None:
-    """Print which requests an evaluation would send to language models, and their estimated cost."""
+    """Print which requests an evaluation would send to language models, and their estimated cost. It
+    runs the evaluation in a dry run, in which models write no replies.
+    """
     with llms.dry_run() as plan:
         checked = evaluation.check_evaluation(data, spec)
-        asked: Any = system
+        dry_system: str | systems.Pipeline = system
         if pipeline_settings:
-            asked = systems.Pipeline(checked.dataset, system, **pipeline_settings)
-        evaluation.ask_all(checked.dataset, asked, checked.spec, criteria=checked.criteria)
+            dry_system = systems.Pipeline(checked.dataset, system, **pipeline_settings)
+        evaluation.ask_all(checked.dataset, dry_system, checked.spec, criteria=checked.criteria)
     print_plan(plan, str(spec.judge))
 
 
-def _spec(
-    options: Mapping[str, Any], path: Path | None, query: str, expected_ids: Sequence[str]
-) -> evaluation.EvaluationSpec:
-    """Return the spec that the options mean, named by the output `path`.
+def _name_of_output(path: Path) -> str:
+    """Return the name of an evaluation that is written to a report file or a folder.
 
-    A single question (`query`) has only the targets of --fail-under, and that an expected document
-    is among the first 5.
+    >>> _name_of_output(Path("a/b.json")), _name_of_output(Path("results/v1.2"))
+    ('b', 'v1.2')
     """
-    spec = evaluation.EvaluationSpec(**options)
-    if path is not None and not spec.name:
-        name = path.stem if page.is_report_file(path) else path.resolve().name
-        spec = spec.replaced(name=name)
-    if not query:
-        return spec
+    return path.stem if page.is_report_file(path) else path.resolve().name
+
+
+def _with_targets_of_query(
+    spec: evaluation.EvaluationSpec, *, has_expected_doc: bool
+) -> evaluation.EvaluationSpec:
+    """Return the spec of a single --query: of the targets only those of --fail-under stay; if a document
+    is expected, another target is that it is among the first 5.
+    """
     targets = replace(evaluation.load_targets(spec.targets), measures={})
-    gates = {"Success@5": 1} if expected_ids else {}
+    gates = {"Success@5": 1} if has_expected_doc else {}
     return spec.replaced(targets=targets.gated(gates))
 
 
-def _evaluate(
-    data: Dataset,
-    system: str,
-    spec: evaluation.EvaluationSpec,
-    path: Path | None,
-    output: str,
-    pipeline_settings: Mapping[str, Any],
-    *,
-    force: bool,
-    anew: bool,
-) -> evaluation.Result:
-    """Evaluate, write the reports and the result to `path`, and record the result in the history.
+@dataclass(frozen=True)
+class _Evaluation:
+    """The evaluation that the options describe."""
 
-    A journal of the answers is kept next to the report; from it the same command continues. If the
-    folder already holds this evaluation and it lacks nothing, its result is returned.
+    data: Dataset
+    system: str
+    spec: evaluation.EvaluationSpec
+    pipeline_settings: Mapping[str, Any]
+    """The options --set, for a system that is a pipeline of ragbench."""
+
+    def run(self, journal: str | Path = "") -> evaluation.Result:
+        """Evaluate; a `journal` (a file) keeps the answers, which are then not asked for again."""
+        return evaluation.evaluate(
+            self.data, self.system, self.spec, journal=journal, **self.pipeline_settings
+        )
+
+    def run_with_journal(self, journal: Path, *, has_output: bool) -> evaluation.Result:
+        """Evaluate with a journal; if this is interrupted or fails, print how to continue from the
+        journal, and raise the exception again. `has_output`: the option --output is given.
+        """
+        try:
+            return self.run(journal)
+        except BaseException:
+            if journal.exists():
+                same_place = "" if has_output else f" with --output {shown(journal.parent)}"
+                typer.echo(
+                    f"The answers that had come are in {shown(journal)}: the same command{same_place} "
+                    "asks for the rest.",
+                    err=True,
+                )
+            raise
+
+
+def _evaluate(
+    wanted: _Evaluation, path: Path | None, *, has_output: bool, force: bool, anew: bool
+) -> evaluation.Result:
+    """Evaluate, write the result to `path`, and record it in the history.
 
     Args:
-        path: a folder, or a file for a report; None writes nothing.
-        output: the option --output, from which `path` follows; "" if it was not given.
+        path: a folder for the result and its reports, or a file for one report; None writes nothing.
+        has_output: the option --output is given, which names `path`.
         force: replace what is at `path`, and forget its journal.
         anew: ask again, even if the folder holds the complete evaluation.
+
+    Raises:
+        ConfigError: the folder holds another evaluation.
+    """
+    if path is None:
+        return wanted.run()
+    if page.is_report_file(path):
+        result = _evaluate_into_file(wanted, path, has_output=has_output, force=force)
+    else:
+        result = _evaluate_into_folder(wanted, path, has_output=has_output, force=force, anew=anew)
+    _record(result, path)
+    return result
+
+
+def _evaluate_into_file(
+    wanted: _Evaluation, path: Path, *, has_output: bool, force: bool
+) -> evaluation.Result:
+    """Evaluate and write one report. Until it is complete, a journal of the answers is next to it, from
+    which the same command continues.
+    """
+    from ragbench.evaluation.folder import JOURNAL
+
+    page.check_output(path, force=force)
+    journal = path.with_name(f"{path.name}.{JOURNAL}")
+    if force:
+        journal.unlink(missing_ok=True)
+    result = wanted.run_with_journal(journal, has_output=has_output)
+    journal.unlink(missing_ok=True)
+    page.write_report(result, path, force=force)
+    return result
+
+
+def _evaluate_into_folder(
+    wanted: _Evaluation, folder: Path, *, has_output: bool, force: bool, anew: bool
+) -> evaluation.Result:
+    """Evaluate and write the result with its reports to a folder; if the folder holds this evaluation
+    already and it lacks nothing, return its result. An interrupted one continues from its journal.
 
     Raises:
         ConfigError: the folder holds another evaluation.
@@ -204,78 +273,54 @@ def _evaluate(
     from ragbench.evaluation.folder import JOURNAL
     from ragbench.evaluation.identity import made_from
 
-    if path is None:
-        return evaluation.evaluate(data, system, spec, **pipeline_settings)
-    if page.is_report_file(path):
-        page.check_output(path, force=force)
-        journal = path.with_name(f"{path.name}.{JOURNAL}")
-        if force:
-            journal.unlink(missing_ok=True)
-        result = _evaluate_with_journal(data, system, spec, journal, output, pipeline_settings)
-        journal.unlink(missing_ok=True)
-        page.write_report(result, path, force=force)
-        _record(result, path)
-        return result
-    identity = made_from(data, system, spec, pipeline_settings)
-    before = None if force else _earlier(path, identity, data)
-    if before is not None and before.is_complete and not anew:
+    identity = made_from(wanted.data, wanted.system, wanted.spec, wanted.pipeline_settings)
+    earlier = None if force else _earlier_result(folder, identity, wanted.data)
+    if earlier is not None and earlier.is_complete and not anew:
         typer.echo(
-            f"Nothing is left to do: {shown(path)} holds this evaluation, made at "
-            f"{before.made_at or 'an unknown time'}; --force asks everything again, --no-cache also "
+            f"Nothing is left to do: {shown(folder)} holds this evaluation, made at "
+            f"{earlier.made_at or 'an unknown time'}; --force asks everything again, --no-cache also "
             "language models that changed behind their name and address.",
             err=True,
         )
-        _record(before, path)
-        return before
-    page.check_output(path, force=force or before is not None)
-    journal = path / JOURNAL
-    if force or (anew and before is not None):
+        return earlier
+    page.check_output(folder, force=force or earlier is not None)
+    journal = folder / JOURNAL
+    if force or (anew and earlier is not None):
         journal.unlink(missing_ok=True)
-    result = _evaluate_with_journal(data, system, spec, journal, output, pipeline_settings)
+    result = wanted.run_with_journal(journal, has_output=has_output)
     result = replace(result, config={**result.config, "made_from": identity})
     views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
-    _note_changes(result, path)
-    evaluation.save(result, path, views=views)
-    _record(result, path)
+    _print_data_changes(result, folder)
+    evaluation.save(result, folder, views=views)
     return result
-
-
-def _evaluate_with_journal(
-    data: Dataset,
-    system: str,
-    spec: evaluation.EvaluationSpec,
-    journal: Path,
-    output: str,
-    pipeline_settings: Mapping[str, Any],
-) -> evaluation.Result:
-    """Evaluate with a journal of the answers; if the evaluation is interrupted or fails, print how to
-    continue from the journal, and raise the exception again. `output` is the option --output.
-    """
-    try:
-        return evaluation.evaluate(data, system, spec, journal=journal, **pipeline_settings)
-    except BaseException:
-        if journal.exists():
-            again = "" if output else f" with --output {shown(journal.parent)}"
-            typer.echo(
-                f"The answers that had come are in {shown(journal)}: the same command{again} asks "
-                "for the rest.",
-                err=True,
-            )
-        raise
 
 
 _PART = ("suite", "limit", "categories")  # settings that choose a part of the questions
 
 
-def _note_changes(result: evaluation.Result, path: Path) -> None:
-    """Print what changed in documents and questions since the newest evaluation of the same system,
-    test set and part of it in the folders next to this one.
+def _print_data_changes(result: evaluation.Result, folder: Path) -> None:
+    """Print what changed in documents and questions since the newest evaluation in the folders next to
+    `folder` that asked the same system the same questions.
     """
     from ragbench.evaluation.data_changes import data_changes
 
-    newest: dict[str, Any] = {}
-    newest_made_at = ""
-    for config_path in sorted(path.parent.glob("*/config.json")):
+    earlier_runs = _runs_next_to(folder, _what_is_asked(result.config))
+    if not earlier_runs:
+        return
+    made_at, config = max(earlier_runs, key=lambda run: run[0])
+    changes = data_changes(config, result.config) if made_at else ""
+    if changes:
+        typer.echo(f"Since the last run ({made_at[:16]}): {printable(changes)}.", err=True)
+
+
+def _runs_next_to(folder: Path, asked: list[Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the time and the configuration of each result in the folders next to `folder` for which
+    `_what_is_asked` returns `asked`; the time is "" if the result does not state it.
+    """
+    runs = []
+    for config_path in sorted(folder.parent.glob("*/config.json")):
+        if config_path.parent == folder:
+            continue
         try:
             config = read_json(config_path, "")
             times = read_json(config_path.with_name("timings.json"), "")
@@ -283,16 +328,9 @@ def _note_changes(result: evaluation.Result, path: Path) -> None:
             continue  # a damaged file is reported by the code that reads it
         if not isinstance(config, dict) or not isinstance(times, dict):
             continue
-        if config_path.parent == path or _what_is_asked(config) != _what_is_asked(result.config):
-            continue
-        made_at = str(times.get("made_at", ""))
-        if made_at > newest_made_at:
-            newest = config
-            newest_made_at = made_at
-    changes = data_changes(newest, result.config) if newest else ""
-    if changes:
-        minute = newest_made_at[:16]
-        typer.echo(f"Since the last run ({minute}): {printable(changes)}.", err=True)
+        if _what_is_asked(config) == asked:
+            runs.append((str(times.get("made_at", "")), config))
+    return runs
 
 
 def _what_is_asked(config: Mapping[str, Any]) -> list[Any]:
@@ -304,9 +342,14 @@ def _what_is_asked(config: Mapping[str, Any]) -> list[Any]:
     return [dataset.get("name"), system.get("name"), *part]
 
 
-def _earlier(path: Path, identity: Mapping[str, str], data: Dataset) -> evaluation.Result | None:
-    """Return the result in a folder if it was made from the same test set, documents, system and
-    options; None if the folder holds no evaluation of this command.
+def _earlier_result(
+    folder: Path, identity: Mapping[str, str], data: Dataset
+) -> evaluation.Result | None:
+    """Return the result that an earlier call of this command wrote to a folder; None if there is none.
+
+    Args:
+        identity: digests of the test set, documents, system and options of the present call.
+        data: the test set of the present call.
 
     Raises:
         ConfigError: the folder holds an evaluation that was made from other inputs.
@@ -315,21 +358,22 @@ def _earlier(path: Path, identity: Mapping[str, str], data: Dataset) -> evaluati
     from ragbench.evaluation.data_changes import config_of, data_changes
     from ragbench.evaluation.identity import difference
 
-    config_path = path / "config.json"
+    config_path = folder / "config.json"
     if not config_path.is_file():
         return None
     config = read_json(config_path, "name another folder, or replace it with --force")
-    before = config.get("made_from") if isinstance(config, dict) else None
-    if not isinstance(before, dict):
+    earlier_identity = config.get("made_from") if isinstance(config, dict) else None
+    if not isinstance(earlier_identity, dict):
         return None
-    if differing := difference(before, identity):
-        if changes := data_changes(config, config_of(data)):
-            differing += f": {changes}"
-        raise ConfigError(
-            f"{path} holds an evaluation already, made from other inputs ({differing}); name "
-            "another folder, or replace it with --force"
-        )
-    return evaluation.load_result(path)
+    differing = difference(earlier_identity, identity)
+    if not differing:
+        return evaluation.load_result(folder)
+    if changes := data_changes(config, config_of(data)):
+        differing += f": {changes}"
+    raise ConfigError(
+        f"{folder} holds an evaluation already, made from other inputs ({differing}); name "
+        "another folder, or replace it with --force"
+    )
 
 
 def _record(result: evaluation.Result, path: Path) -> None:
@@ -348,9 +392,6 @@ def _record(result: evaluation.Result, path: Path) -> None:
 
 def _show(result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool) -> None:
     """Print the result and where its report is; on GitHub also into the summary of the step."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     from ragbench.report.page.report_json import report_json
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -362,26 +403,32 @@ def _show(result: evaluation.Result, path: Path | None, *, verbose: bool, as_jso
     if as_json:
         typer.echo(report_json(result), nl=False)
     else:
-        console = Console(highlight=False)
-        if not console.is_terminal and "COLUMNS" not in os.environ:
-            console.width = _WIDTH
-        with console.capture() as printed:
-            console.print(
-                Markdown(page.report_markdown(result, is_brief=not verbose), hyperlinks=False)
-            )
-        typer.echo(re.sub(r"\n\s*\n", "\n\n", printed.get()), nl=False)
+        _print_markdown(page.report_markdown(result, is_brief=not verbose))
     if path is not None:
         others = "" if page.is_report_file(path) else "/report.html (also report.md)"
         typer.echo(f"Report: {shown(path)}{others}", err=as_json)
 
 
+def _print_markdown(text: str) -> None:
+    """Print Markdown as formatted text, with one empty line at most between paragraphs."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDTH
+    with console.capture() as printed:
+        console.print(Markdown(text, hyperlinks=False))
+    typer.echo(re.sub(r"\n\s*\n", "\n\n", printed.get()), nl=False)
+
+
 def _check_measured(result: evaluation.Result) -> None:
-    """End the command with status 2 if the result shows nothing.
+    """Return if the result shows something; else raise, so that the command ends with status 2.
 
     Raises:
         typer.Exit: every answer failed, or no measure has a value; the reason is printed.
         ModelError: the judge failed on too many answers.
-        ConfigError: the measure of a gate has no value.
+        ConfigError: the measure of a gate (--fail-under) has no value.
     """
     answers = result.answers
     if answers and all(answer.failed for answer in answers):
@@ -394,8 +441,8 @@ def _check_measured(result: evaluation.Result) -> None:
         typer.echo("Failed: nothing could be evaluated; the report states why.", err=True)
         raise typer.Exit(2)
     if result.judge_failed:
-        [state] = [part for part in result.perspectives if part.name == "judge"]
-        raise ModelError(f"the judge decides nothing here: {state.reason or state.warning}")
+        [judging] = [part for part in result.perspectives if part.name == "judge"]
+        raise ModelError(f"the judge decides nothing here: {judging.reason or judging.warning}")
     unscored = [row.measure for row in result.rows if row.value is None]
     evaluation.check_gates_measured(result.settings["gates"], unscored)
 
@@ -412,8 +459,11 @@ def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
     return replace(data, safety_inputs=inputs, safety_outputs=outputs)
 
 
-def _question(test_set: str, corpus: str, query: str, expected_ids: Sequence[str]) -> Dataset:
-    """Return one question about the documents of a corpus, or of a test set.
+def _dataset_of_query(
+    test_set: str, corpus: str, query: str, expected_ids: Sequence[str]
+) -> Dataset:
+    """Return the dataset of one question (--query): its documents are those of `corpus`, or "" = those
+    of the test set; the documents with `expected_ids` are relevant.
 
     Raises:
         ConfigError: the question is empty.
@@ -428,16 +478,18 @@ def _question(test_set: str, corpus: str, query: str, expected_ids: Sequence[str
     ids = DocumentIds(base.corpus)
     grades = {}
     for expected_id in expected_ids:
-        doc_id = ids.full(expected_id)
+        doc_id = ids.full(expected_id)  # such as docs/a.md for a.md
         if base.corpus and doc_id not in base.corpus:
             raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")
         grades[doc_id] = 1
     case = Case("query", query.strip())
-    return Dataset(base.name, base.split, base.corpus, (case,), {"query": grades})
+    return Dataset(base.name, base.split, base.corpus, (case,), {case.query_id: grades})
 
 
 def _new_folder(data: str, system: str, suite: str) -> Path:
-    """Return a folder for an evaluation that does not exist yet; the names sort by time."""
+    """Return the path of a folder for an evaluation that does not exist yet; folder names begin with
+    the time, such as 20260131-094500-pydoc-bm25-full.
+    """
     words = re.sub(r"[^\w.]+", "-", f"{Path(data).name} {system} {suite}".lower()).strip("-.")[:80]
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{words}"
     folder = RESULTS / stem

@@ -20,12 +20,10 @@ _SAMPLE_SIZE = 50
 _DOCUMENTS = ("sent/corpus.jsonl", "documents/corpus.jsonl", "documents")
 
 
-def fresh_testset(documents: str, requests: Requests) -> tuple[Path, str]:
-    """Return the newest data set in `testsets/` of this folder, and its documents ("" if it
-    contains them). If there is none, or it is older than seven days, a new one is generated.
-
-    The model of RAG_EVAL_PROVIDER writes EVALUATION_DEFAULT_SAMPLE_SIZE pairs (50 unless set);
-    without a provider they are known-item questions.
+def fresh_testset(documents: str, requests: Requests) -> tuple[str, str]:
+    """Return the path of the newest data set in `testsets/` of this folder, and its documents ("" if
+    it contains them). If there is none, or it is older than seven days, a new one is generated; in a
+    dry run its path may not exist.
 
     Args:
         documents: as `--docs`; "" = the documents sent to the server, or in `documents/`.
@@ -41,34 +39,42 @@ def fresh_testset(documents: str, requests: Requests) -> tuple[Path, str]:
             "in this folder, or --docs"
         )
     now = datetime.now(UTC)
-    folder = Path("testsets")
-    newest = newest_testset(folder)
-    if newest is not None:
-        newest_path, made_at = newest
-        if now - made_at <= MAX_AGE:
-            return newest_path, "" if holds_documents(newest_path) else documents
+    newest = newest_testset(Path("testsets"))
+    if newest is not None and now - newest[1] <= MAX_AGE:
+        path, _ = newest
+    else:
+        path = _generate_testset(documents, now, requests)
+        typer.echo(f"{shown(path)} is new: no data set here is {MAX_AGE.days} days old or younger.")
+    return str(path), "" if holds_documents(path) else documents
+
+
+def _generate_testset(documents: str, now: datetime, requests: Requests) -> Path:
+    """Generate a data set in `testsets/` that is named by the day, and return its path.
+
+    The model of RAG_EVAL_PROVIDER writes EVALUATION_DEFAULT_SAMPLE_SIZE pairs (50 unless set);
+    without a provider they are known-item questions.
+    """
     name = f"auto-{now:%Y-%m-%d}"
     size = sample_size()
     seed = now.toordinal()  # other passages than last time
-    if os.environ.get("RAG_EVAL_PROVIDER"):
-        path = folder / name
-        status = generate(
-            documents,
-            output=path,
-            questions=size,
-            seed=seed,
-            name=name,
-            force=True,
-            requests=requests,
-        )
-        if status and not requests.dry_run:
-            raise DataError(f"{shown(path)} could not be generated; its requests are named above")
-    else:
-        path = folder / f"{name}.yaml"
-        folder.mkdir(exist_ok=True)
+    if not os.environ.get("RAG_EVAL_PROVIDER"):
+        path = Path("testsets", f"{name}.yaml")
+        path.parent.mkdir(exist_ok=True)
         draft(docs=documents, output=path, limit=size, seed=seed, name=name)
-    typer.echo(f"{shown(path)} is new: no data set here is {MAX_AGE.days} days old or younger.")
-    return path, "" if holds_documents(path) else documents
+        return path
+    folder = Path("testsets", name)
+    status = generate(
+        documents,
+        output=folder,
+        questions=size,
+        seed=seed,
+        name=name,
+        force=True,
+        requests=requests,
+    )
+    if status and not requests.dry_run:
+        raise DataError(f"{shown(folder)} could not be generated; its requests are named above")
+    return folder
 
 
 def sample_size() -> int:
