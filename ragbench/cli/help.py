@@ -14,7 +14,7 @@ import inspect
 import io
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import is_dataclass
@@ -75,6 +75,7 @@ class _ShortTypes:
     """A command that shows the types of its options in a word."""
 
     def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments; an option shows its type in a word, such as N for int."""
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
             kind = param.type_descriptor.annotation
@@ -95,8 +96,10 @@ class Command(_ShortTypes, TyperCommand):
     """A command whose errors are printed in one line each; it returns its exit status."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments: an option whose value is optional takes its default if another option or
-        nothing follows. A refusal of an option names the way to write it.
+        """Parse the words of a command line.
+
+        An option in `_WITHOUT_VALUE` that is followed by another option, or by nothing, takes its
+        default value there. The message about an unknown option also states how to write it.
         """
         completed = []
         for arg, following in zip_longest(args, args[1:], fillvalue="--"):
@@ -106,11 +109,11 @@ class Command(_ShortTypes, TyperCommand):
         try:
             return super().parse_args(ctx, completed)
         except TyperException as exc:
-            refusal: Any = exc
-            written = _way_to_set(self, getattr(exc, "option_name", ""), args)
-            if written:
-                refusal.message += f"; write {written}"
-                refusal.possibilities = None
+            error: Any = exc
+            correction = _correction(self, getattr(exc, "option_name", ""), args)
+            if correction:
+                error.message += f"; write {correction}"
+                error.possibilities = None
             raise
 
     def invoke(self, ctx: Any) -> None:
@@ -119,25 +122,28 @@ class Command(_ShortTypes, TyperCommand):
             ctx.exit(super().invoke(ctx) or 0)
 
 
-def _way_to_set(command: Command, option: str, args: list[str]) -> str:
-    """Return how a command sets what an unknown option names: an argument, an option of another name,
-    or a parameter of the pipeline by --set; "" if it does not, or the option is known.
+def _correction(command: Command, option: str, args: list[str]) -> str:
+    """Return what to write for an unknown option of a command, such as "--set k=3" for --k; "" if
+    nothing is known, or the option exists.
+
+    Args:
+        option: the option as it is written, such as "--top-k"; "" if the error is about none.
+        args: the words of the command line.
     """
     flags = {flag for param in command.params for flag in param.opts}
     if not option or option in flags:
         return ""
     from ragbench.evaluation import parameters, spec  # load pydantic, which only this error needs
-    from ragbench.hints import similar
 
     name = option.lstrip("-").replace("-", "_")
     value = _value_of(option, args) or "VALUE"
+    as_argument = f"{value} without {option}"
     field = spec.EvaluationSpec.model_fields.get(name)
     if field is not None and spec.option_name(name, field) in flags:
         return f"{spec.option_name(name, field)} {value}"
     arguments = {param.name for param in command.params if param.param_type_name == "argument"}
-    is_argument = name in arguments or (name == "retriever" and "system" in arguments)
-    if is_argument:
-        return f"{value} without {option}"
+    if name in arguments or (name == "retriever" and "system" in arguments):
+        return as_argument
     is_parameter = field is not None or name in parameters.OF_PIPELINE
     if is_parameter and "--set" in flags:
         return f"--set {name}={value}"
@@ -146,25 +152,50 @@ def _way_to_set(command: Command, option: str, args: list[str]) -> str:
     if name == "h":
         return "--help"
     if len(name) == 1:
-        with_value = [param for param in command.params if not getattr(param, "is_flag", False)]
-        meant = similar(name, [param.name for param in with_value])
-        long_flags = [param.opts[0] for param in with_value if param.name == meant]
-        if not meant:
-            long_flags = sorted(
-                param.opts[0] for param in with_value if param.opts[0].startswith(f"--{name}")
-            )
+        long_flags = _long_flags(command, name)
         if not long_flags and any(argument.startswith(name) for argument in arguments):
-            return f"{value} without {option}"
+            return as_argument
         return " or ".join(f"{flag} {value}" for flag in long_flags[:_MAX_FLAGS])
+    return _correction_by_similarity(name, value, option, arguments, flags)
+
+
+def _long_flags(command: Command, letter: str) -> list[str]:
+    """Return the options with a value that one letter may mean: the one that people mostly mean by it,
+    else all that begin with it.
+    """
+    from ragbench.hints import similar
+
+    flag_of = {
+        param.name: param.opts[0]
+        for param in command.params
+        if not getattr(param, "is_flag", False)
+    }
+    usual = similar(letter, flag_of)
+    if usual:
+        return [flag_of[usual]]
+    return sorted(flag for flag in flag_of.values() if flag.startswith(f"--{letter}"))
+
+
+def _correction_by_similarity(
+    name: str, value: str, option: str, arguments: Collection[str], flags: Collection[str]
+) -> str:
+    """Return how to set what is named similarly: an argument or option of the command, else a parameter
+    of the pipeline by --set; "" if no name is similar.
+    """
+    from ragbench.evaluation import parameters, spec
+    from ragbench.hints import similar
+
     flag_of = {flag.lstrip("-").replace("-", "_"): flag for flag in flags if flag.startswith("--")}
     near = similar(name, [*arguments, *flag_of])
     if near in arguments:
         return f"{value} without {option}"
     if near:
         return f"{flag_of[near]} {value}"
+    if "--set" not in flags:
+        return ""
     settable = ["dataset", *parameters.OF_PIPELINE, *spec.EvaluationSpec.model_fields]
     near = similar(name, settable)
-    return f"--set {near}={value}" if near and "--set" in flags else ""
+    return f"--set {near}={value}" if near else ""
 
 
 def _value_of(option: str, args: list[str]) -> str:
@@ -199,9 +230,12 @@ class Group(_ShortTypes, TyperGroup):
     """A command with others below it; it names the command that an unknown one probably means."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        expected = _OTHER_COMMANDS.get(args[0], "")
-        if args[0] not in self.commands and expected in self.commands:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {expected!r}?")
+        """Return the command that the first word names; the message about an unknown one names the
+        command that is meant, else all commands if they are few.
+        """
+        meant = _OTHER_COMMANDS.get(args[0], "")
+        if args[0] not in self.commands and meant in self.commands:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         try:
             return super().resolve_command(ctx, args)
         except TyperException as exc:
@@ -221,7 +255,8 @@ class Commands(typer.Typer):
         )
 
     def register(self, name: str = "", *, ends: bool = True) -> Callable[[Function], Function]:
-        """Return a decorator that makes a command of a function.
+        """Return a decorator that adds a function as a command, and returns the function unchanged. Its
+        docstring is the help of the command.
 
         Args:
             name: of the command; "" means the name of the function.
@@ -230,18 +265,15 @@ class Commands(typer.Typer):
         """
 
         def add(function: Function) -> Function:
-            """Register the command, whose help is the function's docstring, and return the function
-            as it is; its options are made when the command is used.
-            """
             doc = inspect.getdoc(function) or ""
 
-            def with_all() -> Callable[..., Any]:
+            def with_all_options() -> Callable[..., Any]:
                 options = with_options(function)
                 return with_json(options) if ends else options
 
             command = self.command(
                 name or function.__name__.removesuffix("_command").replace("_", "-"),
-                cls=_late(with_all),
+                cls=_command_with_late_options(with_all_options),
                 help=joined(doc),
                 epilog=doc[doc.rfind("Example: ") :],
             )
@@ -251,10 +283,11 @@ class Commands(typer.Typer):
         return add
 
 
-def _late(with_all: Callable[[], Callable[..., Any]]) -> type[Command]:
-    """Return the class of a command whose options are made when they are first asked for.
+def _command_with_late_options(make: Callable[[], Callable[..., Any]]) -> type[Command]:
+    """Return the class of a command whose function, with all options as parameters, is made by `make`
+    when its options are first needed.
 
-    One of 40 commands runs: to make the options of the others, some of which are the fields of
+    Of 40 commands one runs: to make the options of the others, some of which are the fields of
     `EvaluationSpec`, takes a third of the time of a command's help.
     """
 
@@ -264,9 +297,10 @@ def _late(with_all: Callable[[], Callable[..., Any]]) -> type[Command]:
         @property
         def params(self) -> list[Any]:
             if self._params is None:
-                alone = typer.Typer(add_completion=False)
-                alone.command()(with_all())
-                complete = typer.main.get_command(alone)
+                # typer itself makes options of the parameters
+                app = typer.Typer(add_completion=False)
+                app.command()(make())
+                complete = typer.main.get_command(app)
                 self._params = complete.params
                 self.callback = complete.callback
             return self._params
@@ -283,35 +317,36 @@ def _no_options() -> None:
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that typer takes: a parameter that is a dataclass is replaced by an option
-    for each of its fields.
+    """Return a function for typer, whose parameters are the options of the command line. It calls
+    `function`; a parameter whose type is a dataclass is made from an option for each field.
     """
-    options = _options(function)
+    options_of = _options(function)
     dataclasses: dict[str, Any] = {}
     for name, kind in get_type_hints(function).items():
-        if is_dataclass(kind) and name in options:
+        if is_dataclass(kind) and name in options_of:
             dataclasses[name] = kind
 
     @functools.wraps(function)
     def command(**values: Any) -> Any:
         for name, kind in dataclasses.items():
-            fields = {option.name: values.pop(option.name) for option in options[name]}
+            fields = {option.name: values.pop(option.name) for option in options_of[name]}
             values[name] = kind(**fields)
         return function(**values)
 
-    _declare(command, list(chain.from_iterable(options.values())))
+    _set_parameters(command, list(chain.from_iterable(options_of.values())))
     return command
 
 
-def _declare(command: Callable[..., Any], parameters: list[inspect.Parameter]) -> None:
+def _set_parameters(command: Callable[..., Any], parameters: list[inspect.Parameter]) -> None:
     """Let a function that takes any keywords have these parameters for whoever inspects it."""
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
 def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with an option --json: its own, or one that prints the exit status and the lines
-    of the output as one JSON object, and asks nothing. A dry run always prints these.
+    """Return a command with an option --json. If the function has the option itself (`as_json`), it
+    prints its own JSON; else, and in every dry run, the exit status and the lines of the output are
+    printed as one JSON object, and the user is asked nothing.
     """
     signature = inspect.signature(function)
     has_own = "as_json" in signature.parameters
@@ -320,24 +355,9 @@ def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
     def command(as_json: bool, **values: Any) -> Any:
         if has_own and not values.get("dry_run"):
             return function(as_json=as_json, **values)
-        if not as_json:
-            return function(**values)
-        ending: typer.Exit | None = None
-        terminal = sys.stdin
-        sys.stdin = io.StringIO()  # nothing is asked
-        try:
-            with redirect_stdout(io.StringIO()) as printed:
-                status = function(**values)
-        except typer.Exit as exc:
-            ending = exc
-            status = exc.exit_code
-        finally:
-            sys.stdin = terminal
-        lines = printed.getvalue().splitlines()
-        print_json({"status": int(status or 0), "lines": [printable(line) for line in lines]})
-        if ending is not None:
-            raise ending
-        return status
+        if as_json:
+            return _call_with_output_as_json(function, values)
+        return function(**values)
 
     if has_own:
         return command
@@ -347,15 +367,37 @@ def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
         default=False,
         annotation=Annotated[bool, typer.Option("--json", help="Print status and lines as JSON.")],
     )
-    _declare(command, [*inspect.signature(function).parameters.values(), option])
+    _set_parameters(command, [*signature.parameters.values(), option])
     return command
 
 
-def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]:
-    """Return the options of the command line for each parameter of a function: one, or for a
-    dataclass or `**options` one for each of their fields.
+def _call_with_output_as_json(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a command without a terminal, so that it asks nothing; print its exit status and its lines
+    as a JSON object; return its exit status, or raise its typer.Exit.
     """
-    texts = _texts_of_options(function)
+    ending: typer.Exit | None = None
+    terminal = sys.stdin
+    sys.stdin = io.StringIO()
+    try:
+        with redirect_stdout(io.StringIO()) as printed:
+            status = function(**values)
+    except typer.Exit as exc:
+        ending = exc
+        status = exc.exit_code
+    finally:
+        sys.stdin = terminal
+    lines = printed.getvalue().splitlines()
+    print_json({"status": int(status or 0), "lines": [printable(line) for line in lines]})
+    if ending is not None:
+        raise ending
+    return status
+
+
+def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]:
+    """Return for each parameter of a function the options of the command line that it becomes: an
+    option for each field of a dataclass, the fields of `EvaluationSpec` for `**options`, else one.
+    """
+    help_of = _help_of_parameters(function)
     hints = get_type_hints(function, include_extras=True)
     options = {}
     for name, parameter in inspect.signature(function).parameters.items():
@@ -364,25 +406,34 @@ def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]
         elif parameter.kind is parameter.VAR_KEYWORD:
             options[name] = _spec_options()
         else:
-            text, panel = texts.get(name, ("", ""))
-            options[name] = [_declared(parameter, hints[name], text, panel)]
+            text, panel = help_of.get(name, ("", ""))
+            options[name] = [_typer_parameter(parameter, hints[name], text, panel)]
     return options
 
 
-def _texts_of_options(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:
-    """Return the name of each parameter in a docstring -> its text, and the heading above it."""
+def _help_of_parameters(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:
+    """Return name -> (text, heading) of each parameter in a docstring; the heading is the nearest one
+    above it, such as "Args" or "Output".
+    """
     panel = ""
-    texts = {}
+    help_of = {}
     for heading, name, text in _ENTRIES.findall(inspect.getdoc(function) or ""):
         if heading:
             panel = heading
-        texts[name] = (" ".join(text.split()), panel)
-    return texts
+        help_of[name] = (" ".join(text.split()), panel)
+    return help_of
 
 
-def _declared(parameter: inspect.Parameter, hint: Any, text: str, panel: str) -> inspect.Parameter:
-    """Return a parameter as typer takes it, with its help text; `panel` is the heading above it in
-    the help ("Args" or "" = none).
+def _typer_parameter(
+    parameter: inspect.Parameter, hint: Any, text: str, panel: str
+) -> inspect.Parameter:
+    """Return a parameter in the form that typer reads: keyword-only, and annotated with its type and a
+    typer.Option (an option, after `*`) or a typer.Argument.
+
+    Args:
+        hint: its annotation, which may contain the Option or Argument already.
+        text: its help text; "" keeps the text of the annotation.
+        panel: the heading above it in the help; "Args" or "" = none.
     """
     kind = hint
     infos: list[Any] = []
@@ -396,7 +447,7 @@ def _declared(parameter: inspect.Parameter, hint: Any, text: str, panel: str) ->
         info = typer.Argument()
     info.help = text or info.help
     info.rich_help_panel = panel if panel not in ("", "Args") else None
-    if kind is bool and info.default is ...:  # without --no-...
+    if kind is bool and info.default is ...:  # a name is given, so that typer adds no --no-NAME
         info.default = f"--{parameter.name.replace('_', '-')}"
     return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 
@@ -412,5 +463,5 @@ def _spec_options() -> list[inspect.Parameter]:
         parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         hint = Annotated[kind, typer.Option(spec.option_name(name, field))]  # type: ignore[valid-type]
         panel = spec.detail(field, "panel")
-        options.append(_declared(parameter, hint, field.description or "", panel))
+        options.append(_typer_parameter(parameter, hint, field.description or "", panel))
     return options
