@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,7 +20,16 @@ from ragbench.types import Answer, Dataset
 if TYPE_CHECKING:
     from ragbench.systems.reply_paths import Reply
 
-    Probed = tuple[str, dict[str, Any], Reply]  # the kind of a system, its table, its reply
+
+class _Probed(NamedTuple):
+    """A system that was asked a question, and its reply."""
+
+    kind: str
+    """Of the system's file: "http" or "mcp"; "" for a system without a file, such as a function."""
+    table: dict[str, Any]
+    """The fields of the file, as far as they are known."""
+    reply: Reply
+
 
 _NAMES = tuple("query question input message q prompt text".split())
 _WRONG_FORM = (400, 404, 405, 415, 422, 500)
@@ -68,41 +77,51 @@ def probe_command(
     """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.systems.function import to_answer
-    from ragbench.systems.proposals import propose_paths, read_proposed, toml_table
+    from ragbench.systems.proposals import propose_paths, read_proposed
 
     n_words = 1 if mcp else 2
     if len(words) != n_words:
         raise ConfigError("expected a system and a question, or --mcp and a question")
     if write is not None and write.exists() and not force:
         raise ConfigError(f"{shown(write)} is there already; name another file, or add --force")
-    question = words[-1]
+    system, question = words[0], words[-1]
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
     start = time.perf_counter()
-    if words[0].startswith(("http://", "https://")):
-        kind, table, reply = _ask_service(words[0], body, question)
+    if system.startswith(("http://", "https://")):
+        probed = _ask_service(system, body, question)
     elif mcp:
-        kind, table, reply = _ask_tool(mcp, tool, question)
+        probed = _ask_tool(mcp, tool, question)
     else:
-        kind, table, reply = _ask_system(words[0], question, data)
+        probed = _ask_system(system, question, data)
+    reply = probed.reply
     _print_reply(reply, time.perf_counter() - start)
+    # where the parts of an answer are in the reply: as the system's file states, else as proposed
+    table = dict(probed.table)
     paths = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
-    if kind in ("http", "mcp"):
+    if probed.kind:
         paths = paths or propose_paths(reply, question)
         answer = read_proposed(reply, paths)
     else:
-        answer = to_answer("probe", reply.events[0], words[0])
+        answer = to_answer("probe", reply.events[0], system)
     _print_answer(answer, paths)
     if answer is not None and corpus:
         _print_matches(answer, data)
-    if kind:
-        text = toml_table(kind, {**table, **paths})
-        if write is None:
-            typer.echo(f"\n{text}")
-        else:
-            write_durably(write, text)
-            typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval {shown(write)}")
+    if probed.kind:
+        _print_or_write_file(probed.kind, {**table, **paths}, write)
     is_recognised = answer is not None and not answer.failed
     return 0 if is_recognised else 1
+
+
+def _print_or_write_file(kind: str, table: dict[str, Any], file: Path | None) -> None:
+    """Write the file that describes a system of this kind; without a `file` print its text."""
+    from ragbench.systems.proposals import toml_table
+
+    text = toml_table(kind, table)
+    if file is None:
+        typer.echo(f"\n{text}")
+        return
+    write_durably(file, text)
+    typer.echo(f"{shown(file)} written; next: {command('ragbench')} eval {shown(file)}")
 
 
 def _print_reply(reply: Reply, seconds: float) -> None:
@@ -125,8 +144,8 @@ def _print_matches(answer: Answer, data: Dataset) -> None:
 
 
 def _forms_of_request(url: str, body: str) -> list[dict[str, Any]]:
-    """Return the requests to try, as the tables of an HTTP system: the given body, else the usual
-    forms.
+    """Return the requests to try, each as the table of an HTTP system: with the given body alone, or,
+    if it is "", in the usual forms: a question in a field, a chat, a question in the address.
     """
     if body:
         try:
@@ -143,14 +162,13 @@ def _forms_of_request(url: str, body: str) -> list[dict[str, Any]]:
     return tables
 
 
-def _ask_service(url: str, body: str, question: str) -> Probed:
-    """Send the usual forms of a request until the service takes one, and print which.
-
-    Returns:
-        "http", the table of the system that sends this form, and the reply.
+def _ask_service(url: str, body: str, question: str) -> _Probed:
+    """Send a question to a service in one form of a request after another until it takes one; print
+    this form.
 
     Raises:
-        ConfigError: no form was taken, with the first refusal; or a refusal that is not about the form.
+        ConfigError: no form was taken, with the first refusal; or the first request was refused for
+            another reason than its form.
     """
     from ragbench.llms.failures import RequestError
 
@@ -161,22 +179,25 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
                 reply = system.ask_raw(question)
             except RequestError as exc:
                 refusals.append(str(exc))
-                if exc.status in _WRONG_FORM or exc.failure is FailureKind.DISCONNECTED:
+                is_wrong_form = exc.status in _WRONG_FORM or exc.failure is FailureKind.DISCONNECTED
+                if is_wrong_form:
                     continue
-                if len(refusals) > 1:  # the first form tells more
-                    break
+                if len(refusals) > 1:
+                    break  # the refusal of the first form tells more
                 how_to = _JOB if exc.status == 202 else ""
                 raise ConfigError(f"{exc}{how_to}") from None
         typer.echo(f"Taken: {json.dumps(table)}")
-        return "http", table, reply
+        return _Probed("http", table, reply)
     raise ConfigError(
         "no usual form of a request was taken; give it with --body. The first refusal: "
         f"{refusals[0]}"
     )
 
 
-def _ask_tool(server: str, tool: str, question: str) -> Probed:
-    """Call the tool of an MCP server that seems to answer."""
+def _ask_tool(server: str, tool: str, question: str) -> _Probed:
+    """Call a tool of an MCP server with a question; "" = the tool that seems to answer questions. The
+    question goes into its text argument with a usual name, else into its first one.
+    """
     from ragbench.systems.reply_paths import Reply
 
     with systems.McpSystem(server, tool=tool or "?") as system:
@@ -184,10 +205,12 @@ def _ask_tool(server: str, tool: str, question: str) -> Probed:
         tool = tool or _likely_tool(list(schemas))
         typer.echo(f"Tools: {', '.join(schemas)}; asked is {tool}")
         fields = schemas.get(tool, {}).get("properties", {})
-        texts = [name for name, field in fields.items() if field.get("type") == "string"]
-        argument = next((name for name in (*_NAMES, *texts) if name in texts), "query")
+        text_arguments = [name for name, field in fields.items() if field.get("type") == "string"]
+        usual_arguments = [name for name in _NAMES if name in text_arguments]
+        argument = next(iter(usual_arguments + text_arguments), "query")
         reply = Reply([system.call(tool, {argument: question})])
-    return "mcp", {"server": server, "tool": tool, "arguments": {argument: "{query}"}}, reply
+    table = {"server": server, "tool": tool, "arguments": {argument: "{query}"}}
+    return _Probed("mcp", table, reply)
 
 
 def _likely_tool(tools: Sequence[str]) -> str:
@@ -199,42 +222,50 @@ def _likely_tool(tools: Sequence[str]) -> str:
     return tools[0] if tools else ""
 
 
-def _ask_system(name: str, question: str, data: Dataset) -> Probed:
-    """Ask a system of any other kind; a file of an HTTP or MCP system also yields its table."""
+def _ask_system(name: str, question: str, data: Dataset) -> _Probed:
+    """Ask a system that is named as for `eval`: a .toml file of an HTTP or MCP system, whose fields are
+    returned; or a function, or a retriever over the documents of `data`, which have no file.
+    """
     from ragbench.systems.named_systems import read_table
     from ragbench.systems.reply_paths import Reply
 
     system = systems.load_system(name, data)
     if isinstance(system, systems.HttpSystem | systems.McpSystem):
         with system:
-            return *read_table(Path(name)), system.ask_raw(question)
+            kind, table = read_table(Path(name))
+            return _Probed(kind, table, system.ask_raw(question))
     if isinstance(system, systems.FunctionSystem):
-        return "", {}, Reply([system.returned(question)])
-    return "", {}, Reply([system.answer("probe", question)])
+        return _Probed("", {}, Reply([system.returned(question)]))
+    return _Probed("", {}, Reply([system.answer("probe", question)]))
 
 
-def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
-    """Print the recognised parts of an answer; None means that nothing was recognised. `proposal` has
-    the paths of the parts in the reply: "reply" part -> path, or "delta" for a stream.
+def _print_answer(answer: Answer | None, paths: Mapping[str, Any]) -> None:
+    """Print the parts of an answer that were recognised, and where they are in the reply.
+
+    Args:
+        answer: None means that nothing was recognised.
+        paths: "reply" -> the path of each part ("answer", "contexts"); of a stream also "delta" -> the
+            path of the text in each event.
     """
     if answer is None:
         typer.echo(
             "Neither an answer nor contexts were recognised; write [reply] with the paths of "
             "the parts above."
         )
-    elif answer.failed:
+        return
+    if answer.failed:
         typer.echo(f"Failed: {printable(answer.error or '')}")
-    else:
-        from rich.pretty import pretty_repr
+        return
+    from rich.pretty import pretty_repr
 
-        paths = proposal.get("reply", {})
-        path = paths.get("answer") or proposal.get("delta", "")
-        text = (
-            f"answer    {path:<20} {printable(answer.text)[:60] or '(none)'}\n"
-            f"contexts  {paths.get('contexts', ''):<20} {len(answer.contexts)}\n"
-            f"{pretty_repr(answer.passages[:3], max_width=100, max_string=60)}"
-        )
-        typer.echo(_without_keys(text))
+    path_of_part = paths.get("reply", {})
+    path_of_text = path_of_part.get("answer") or paths.get("delta", "")
+    text = (
+        f"answer    {path_of_text:<20} {printable(answer.text)[:60] or '(none)'}\n"
+        f"contexts  {path_of_part.get('contexts', ''):<20} {len(answer.contexts)}\n"
+        f"{pretty_repr(answer.passages[:3], max_width=100, max_string=60)}"
+    )
+    typer.echo(_without_keys(text))
 
 
 def _without_keys(text: str) -> str:

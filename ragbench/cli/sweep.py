@@ -14,6 +14,7 @@ from ragbench.statistics.thresholds import MARGIN
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan, SweepResult
+    from ragbench.sweep.verification import Verification
 
 Jobs = Annotated[
     int | None,
@@ -142,9 +143,9 @@ def _print_result(result: SweepResult) -> None:
         typer.echo(f"Comparison:  {shown(result.comparison)}")
     if result.stopped:
         typer.echo(f"Stopped: {result.stopped}.", err=True)
-    else:
-        opened = shown(result.comparison or result.folder)
-        typer.echo(f"To read it:  {command('jupyter')} lab {opened}")
+        return
+    to_open = shown(result.comparison or result.folder)
+    typer.echo(f"To read it:  {command('jupyter')} lab {to_open}")
 
 
 def _print_plan(plan: SweepPlan, requests: Requests) -> None:
@@ -199,26 +200,26 @@ def verify_command(
         return 0
     replies = "on" if online else "offline"
     verified = verify(folder, jobs=jobs, fork=not no_fork, replies=replies, max_cost=max_cost)
-    n_differing = 0
-    n_absent = 0
-    n_numbers = 0
     for result in verified:
-        n_numbers += result.compared
-        if result.differences:
-            n_differing += 1
-        elif not result.compared:
-            n_absent += 1
-        for note in result.notes:
-            typer.echo(f"Note: {result.name}: {note}")
-        for line in result.differences[:_MAX_SHOWN]:
-            typer.echo(f"{result.name}: {line}")
-        n_more = len(result.differences) - _MAX_SHOWN
-        if n_more > 0:
-            typer.echo(f"{result.name}: and {n_more} other differences")
+        _print_differences(result)
+    n_differing = sum(bool(result.differences) for result in verified)
+    n_absent = sum(not result.differences and not result.compared for result in verified)
     n_verified = len(verified) - n_differing - n_absent
+    n_numbers = sum(result.compared for result in verified)
     absent = f", {n_absent} not computed again" if n_absent else ""
     typer.echo(
         f"{len(verified)} results, {n_numbers:,} numbers compared: {n_verified} verified, "
         f"{n_differing} differ{absent}."
     )
     return 1 if n_differing else 0
+
+
+def _print_differences(result: Verification) -> None:
+    """Print the notes on a configuration that was computed again, and its first differences."""
+    for note in result.notes:
+        typer.echo(f"Note: {result.name}: {note}")
+    for difference in result.differences[:_MAX_SHOWN]:
+        typer.echo(f"{result.name}: {difference}")
+    n_more = len(result.differences) - _MAX_SHOWN
+    if n_more > 0:
+        typer.echo(f"{result.name}: and {n_more} other differences")

@@ -100,26 +100,24 @@ def generate(
             _print_requests(data, sampled, model, options)
             return 0
         options |= {"concurrency": concurrency, "timeout_s": timeout_s}
-        if questions:
+        if questions:  # about further chunks, too, until enough questions are accepted
             drafts = generation.draft_questions(
                 data, pieces, questions, model, how=sample, seed=seed, **options
             )
         else:
             drafts = generation.generate_drafts(data, sampled, model, **options)
-        parameters: dict[str, Any] = {
+        parameters = {
             "llm": model.name,
             "checker": judge.name,
             "sample": sample,
             "chunks": chunks,
-            "questions": questions,
+            **({"questions": questions} if questions else {}),
             "seed": seed,
             "per_chunk": per_chunk,
             "chunker": "recursive",
             "size": 256,
             "source": data.name,
         }
-        if not questions:
-            del parameters["questions"]
         about = generation.identity(output, name=name, client=client)
         dataset = generation.as_dataset(data, drafts, name=about["name"])
         folder = generation.save_drafts(
@@ -148,32 +146,32 @@ def _print_sample(n_sampled: int, n_chunks: int, n_wanted: int, plan: str) -> No
 
 
 def _print_drafts(
-    drafts: list[generation.Draft], questions: int, folder: Path, *, n_wanted: int
+    drafts: list[generation.Draft], n_accepted: int, folder: Path, *, n_wanted: int
 ) -> int:
-    """Print why there are fewer questions than `n_wanted`, if so, and the number of drafts in each
-    state; return the exit status, 1 if requests failed.
+    """Print the number of drafts in each state, and why fewer than `n_wanted` questions were accepted,
+    if so; return the exit status: 1 if requests failed, else 0.
     """
-    if questions < n_wanted:
+    if n_accepted < n_wanted:
         typer.echo(
-            f"That is {questions} of {n_wanted} questions: the other drafts were rejected, or no chunk "
-            "is left to ask about."
+            f"That is {n_accepted} of {n_wanted} questions: the other drafts were rejected, or no "
+            "chunk is left to ask about."
         )
     for row in generation.drafts_table(drafts).itertuples():
         typer.echo(f"{row.drafts:>6}  {row.state:<13} {row.meaning}")
-    failed = sum(draft.state in ("failed", "unchecked") for draft in drafts)
+    n_failed = sum(draft.state in ("failed", "unchecked") for draft in drafts)
     typer.echo(
-        f"{questions} questions in {shown(folder)}; every draft and its reason in drafts.jsonl"
+        f"{n_accepted} questions in {shown(folder)}; every draft and its reason in drafts.jsonl"
     )
-    if failed:
+    if n_failed:
         typer.echo(
-            f"{failed} requests failed or could not be read; the first ones are named in "
+            f"{n_failed} requests failed or could not be read; the first ones are named in "
             "drafts.jsonl",
             err=True,
         )
     typer.echo(
         f"Next: read some of them, then {command('ragbench')} eval --test-set {shown(folder)}"
     )
-    return bool(failed)
+    return int(n_failed > 0)
 
 
 @testset_app.register()
@@ -223,7 +221,7 @@ def convert(
                 "--to, --with-documents, --without-documents and --force are for a new file; leave "
                 f"them out with --into, which adds to {into} in its own form"
             )
-        _append(source, into, corpus, no_answer)
+        _add_missing_questions(source, into, corpus, no_answer)
         return
     if target is None:
         raise ConfigError("nothing says where to write; name a file, or an existing one by --into")
@@ -270,12 +268,14 @@ def merge(
     form = suffix_form(output)
     if no_answer:
         check_known("kind of a question without an answer", _NO_ANSWER, no_answer)
-    dataset = _with_outcomes(_load(sources[0], corpus), no_answer)
-    counts = [f"{len(dataset.cases)} of {sources[0]}"]
-    corpus_path = _corpus_path(sources[0], corpus, output)
-    documents_there = dataset.corpus
+    first, *others = sources
+    dataset = _with_outcomes(_load(first, corpus), no_answer)
+    counts = [f"{len(dataset.cases)} of {first}"]
+    # the path of the documents that the file refers to, of the first set that has one
+    corpus_path = _corpus_path(first, corpus, output)
+    documents_at_path = dataset.corpus
     twins: list[tuple[str, str]] = []
-    for source in sources[1:]:
+    for source in others:
         other = _with_outcomes(_load(source, corpus), no_answer)
         addition = missing_cases(dataset, other, _twins)
         dataset = merged(dataset, other, addition)
@@ -283,9 +283,9 @@ def merge(
         twins += addition.twins
         if not corpus_path:
             corpus_path = _corpus_path(source, corpus, output)
-            documents_there = other.corpus
-    if documents_there.keys() != dataset.corpus.keys():  # one set has other documents
-        corpus_path = ""
+            documents_at_path = other.corpus
+    if documents_at_path.keys() != dataset.corpus.keys():
+        corpus_path = ""  # a set has other documents: the file contains all
     saved = save_testset(dataset, output, form, corpus=corpus_path, force=force)
     n_cases = plural(len(dataset.cases), "case")
     typer.echo(f"{n_cases} in {shown(saved)} ({form}): {', '.join(counts)}")
@@ -305,8 +305,8 @@ def _load(source: str, corpus: str) -> Dataset:
 
 
 def _corpus_path(source: str, corpus: str, target: Path) -> str:
-    """Return the path by which a file at `target` refers to the documents of the test set `source`; ""
-    if the set itself contains them.
+    """Return the path by which a file at `target` may refer to the documents of the test set `source`:
+    those of --docs (`corpus`), else those that `source` refers to; "" if the set contains its documents.
     """
     from ragbench.testsets.forms import form_of, is_testset, read
 
@@ -315,14 +315,17 @@ def _corpus_path(source: str, corpus: str, target: Path) -> str:
         return ""
     if corpus:
         return path_from(corpus, target.parent)
-    named = read(path, form_of(path)).corpus
-    if named and (path.parent / named).exists():
-        named = str(path.parent / named)
-    return path_from(named, target.parent) if named else ""
+    corpus_in_file = read(path, form_of(path)).corpus  # a path relative to the file, or a name
+    if not corpus_in_file:
+        return ""
+    beside_file = path.parent / corpus_in_file
+    return path_from(str(beside_file) if beside_file.exists() else corpus_in_file, target.parent)
 
 
-def _append(source: str, into: Path, corpus: str, no_answer: str) -> None:
-    """Add the questions of a test set that `into` does not ask, and print their number."""
+def _add_missing_questions(source: str, into: Path, corpus: str, no_answer: str) -> None:
+    """Add the questions of a test set that `into` does not ask to it, and print how many these are.
+    Unless --docs names others (`corpus`), both sets are about the documents of `into`.
+    """
     from ragbench.testsets.forms import load_testset
     from ragbench.testsets.merge import missing_cases
 
@@ -330,7 +333,7 @@ def _append(source: str, into: Path, corpus: str, no_answer: str) -> None:
     other = _load(source, corpus) if corpus else load_testset(source, corpus=testset.corpus or None)
     other = _with_outcomes(other, no_answer, must_choose=True)  # a second call would add them again
     addition = missing_cases(testset, other, _twins)
-    _add_cases(into, testset, replace(other, cases=addition.cases, qrels=addition.qrels))
+    _write_cases(into, testset, replace(other, cases=addition.cases, qrels=addition.qrels))
     typer.echo(f"{len(addition.cases)} of {len(other.cases)} cases are added to {shown(into)}")
     _print_twins(addition.twins)
 
@@ -353,39 +356,25 @@ def _print_twins(twins: Sequence[tuple[str, str]]) -> None:
 
 
 def _with_outcomes(dataset: Dataset, no_answer: str, *, must_choose: bool = False) -> Dataset:
-    """Return a test set in which questions without any label are unanswerable if `no_answer` is
-    "unanswerable"; "unknown" leaves them as they are.
+    """Return a test set in which the questions without any label are unanswerable, if the user wants it.
 
-    If `no_answer` is "", the user is asked at a terminal. Elsewhere the questions stay as they are, with
-    a note. A test set in which all questions have answers, or none has, is returned unchanged.
+    A test set in which all questions have answers, or none has, is returned unchanged.
+
+    Args:
+        no_answer: "unanswerable"; "unknown" leaves the questions as they are; "" asks at a terminal, and
+            elsewhere leaves them, with a note.
+        must_choose: raise in place of the note.
 
     Raises:
         ConfigError: there is no terminal, `no_answer` is "", and the user `must_choose`.
     """
-    labelled = [case for case in dataset.cases if case.reference_answer or case.gold_facts]
-    if not labelled or len(labelled) == len(dataset.cases):
+    n_answered = sum(bool(case.reference_answer or case.gold_facts) for case in dataset.cases)
+    if n_answered in (0, len(dataset.cases)):
         return dataset  # an answer that is nowhere, or everywhere, raises no doubt
     unlabelled = [case for case in dataset.cases if not _has_label(dataset, case)]
     if not unlabelled:
         return dataset
-    of_all = f"of the {len(dataset.cases)} questions in {dataset.name!r}"
-    have = "has" if len(unlabelled) == 1 else "have"
-    first = printable(unlabelled[0].text)
-    state = f"{len(unlabelled)} {of_all} {have} no answer and no document, first {first!r}"
-    if not no_answer and sys.stdin.isatty():
-        is_unanswerable = typer.confirm(f"{state}. Should a system find no answer to them?")
-        no_answer = "unanswerable" if is_unanswerable else "unknown"
-    if not no_answer and must_choose:
-        raise ConfigError(
-            f"{state}. Should a system find no answer to them? --no-answer unanswerable, or else "
-            "--no-answer unknown"
-        )
-    if not no_answer:
-        typer.echo(
-            f"{state}: they stay without labels. If no document answers them: --no-answer "
-            "unanswerable",
-            err=True,
-        )
+    no_answer = no_answer or _chosen_meaning(unlabelled, dataset, must_choose=must_choose)
     if no_answer != "unanswerable":
         return dataset
     ids = {case.query_id for case in unlabelled}
@@ -394,6 +383,29 @@ def _with_outcomes(dataset: Dataset, no_answer: str, *, must_choose: bool = Fals
         for case in dataset.cases
     ]
     return replace(dataset, cases=tuple(cases))
+
+
+def _chosen_meaning(unlabelled: list[Case], dataset: Dataset, *, must_choose: bool) -> str:
+    """Ask the user at a terminal what questions without a label are: "unanswerable" or "unknown".
+    Without a terminal print a note and return "unknown", or raise ConfigError if the user `must_choose`.
+    """
+    of_all = f"of the {len(dataset.cases)} questions in {dataset.name!r}"
+    have = "has" if len(unlabelled) == 1 else "have"
+    first = printable(unlabelled[0].text)
+    state = f"{len(unlabelled)} {of_all} {have} no answer and no document, first {first!r}"
+    if sys.stdin.isatty():
+        is_unanswerable = typer.confirm(f"{state}. Should a system find no answer to them?")
+        return "unanswerable" if is_unanswerable else "unknown"
+    if must_choose:
+        raise ConfigError(
+            f"{state}. Should a system find no answer to them? --no-answer unanswerable, or else "
+            "--no-answer unknown"
+        )
+    typer.echo(
+        f"{state}: they stay without labels. If no document answers them: --no-answer unanswerable",
+        err=True,
+    )
+    return "unknown"
 
 
 def _has_label(dataset: Dataset, case: Case) -> bool:
@@ -475,27 +487,23 @@ def draft(
     Example: ragbench testset draft --docs docs --output drafts.yaml
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.testsets import draft_known_items, load_testset
+    from ragbench.testsets import draft_known_items
 
     if output.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"--output is {output}; expected a file that ends in .yaml")
-    data = draft_known_items(load_corpus(docs), limit, seed=seed)
-    n_added = len(data.cases)
+    drafts = draft_known_items(load_corpus(docs), limit, seed=seed)
     if output.exists():
-        testset = load_testset(output)
-        asked = {*testset.queries.values()}
-        data = replace(data, cases=tuple(case for case in data.cases if case.text not in asked))
-        _add_cases(output, testset, data)
-        n_added = len(data.cases)
+        n_added = _add_drafts(output, drafts)
     else:
-        name = name or f"{data.name} (known-item drafts)"
+        n_added = len(drafts.cases)
+        name = name or f"{drafts.name} (known-item drafts)"
         head = (
             "# Drafts: known-item questions, made from the documents by a program. Keep what "
             "users would ask.\n"
         )
-        write_durably(output, head + text_of_testset(data, path_from(docs, output.parent), name))
+        write_durably(output, head + text_of_testset(drafts, path_from(docs, output.parent), name))
     typer.echo(
-        f"{n_added} drafts in {shown(output)}, from {len(data.corpus)} documents (category: "
+        f"{n_added} drafts in {shown(output)}, from {len(drafts.corpus)} documents (category: "
         "known-item draft)\n"
         "They ask for passages by their own words, which favours bm25; your users ask differently."
     )
@@ -504,14 +512,31 @@ def draft(
         typer.echo(f"That is fewer than {limit}: {others}.")
 
 
-def _add_cases(path: Path, testset: Dataset, data: Dataset) -> None:
-    """Add cases with their labels at the end of a YAML or JSONL test set of the same documents."""
+def _add_drafts(path: Path, drafts: Dataset) -> int:
+    """Add the drafts that a test-set file does not ask yet to it, and return their number."""
+    from ragbench.testsets import load_testset
+
+    testset = load_testset(path)
+    asked = {*testset.queries.values()}
+    new_cases = tuple(case for case in drafts.cases if case.text not in asked)
+    _write_cases(path, testset, replace(drafts, cases=new_cases))
+    return len(new_cases)
+
+
+def _write_cases(path: Path, testset: Dataset, addition: Dataset) -> None:
+    """Write the cases of `addition`, with their labels, at the end of the YAML or JSONL file `path`,
+    which holds `testset`.
+
+    Raises:
+        ConfigError: a case has evidence in a document that the test set does not have.
+    """
     from ragbench.testsets.cases import entry_of_case
     from ragbench.testsets.edits import add_entries
 
-    named = {span.doc_id for case in data.cases for span in case.evidence}
-    if testset.corpus and (other := sorted(named - {*testset.corpus})):
+    with_evidence = {span.doc_id for case in addition.cases for span in case.evidence}
+    foreign = sorted(with_evidence - testset.corpus.keys()) if testset.corpus else []
+    if foreign:
         raise ConfigError(
-            f"the documents of {path} are others: they lack {other[0]!r}; name another file"
+            f"the documents of {path} are others: they lack {foreign[0]!r}; name another file"
         )
-    add_entries(path, [entry_of_case(data, case) for case in data.cases])
+    add_entries(path, [entry_of_case(addition, case) for case in addition.cases])
