@@ -66,10 +66,10 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
     Example: ragbench alert list
     """
     rules = service.alerts(database=database)
-    raised = service.raised_alerts(limit=limit, database=database)
+    is_point = rules["point"] != 0  # the mean decides, not its interval
     rules = rules.assign(
         id=rules["id"].str[:10],
-        rule=rules["rule"].where(rules["point"] == 0, rules["rule"] + " --point"),
+        rule=rules["rule"].mask(is_point, rules["rule"] + " --point"),
         to=rules["to"].replace("", "log"),
         last=(rules["raised"].map(str) + " " + rules["last"].str[:16]).str.strip(),
     )
@@ -78,17 +78,23 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
     if as_json:
         return
     if (rules["rule"] == "drift").any():
-        from ragbench.service.measure_trends import overview  # loads numpy and pandas
-
-        for row in overview(None, database=database)[0]:
-            name = f"{row['series']} {row['configuration']}"
-            typer.echo(f"drift of {row['measure']} in {name}: {row['state'].text}")
-    for alert in raised.to_dict("records"):
+        _print_drift(database)
+    for alert in service.raised_alerts(limit=limit, database=database).to_dict("records"):
         title = alert["text"].partition("\n")[0]
-        state = alert["state"]
-        if alert["error"]:
-            state += f" ({alert['error']})"
-        typer.echo(f"{alert['made_at'][:16]}  {alert['rule_id'][:10]}  {state}  {title}")
+        error = f" ({alert['error']})" if alert["error"] else ""
+        typer.echo(
+            f"{alert['made_at'][:16]}  {alert['rule_id'][:10]}  {alert['state']}{error}  {title}"
+        )
+
+
+def _print_drift(database: str) -> None:
+    """Print for each measure that the rule drift watches, in each configuration, whether it drifted."""
+    from ragbench.service.measure_trends import overview  # loads numpy and pandas
+
+    rows, _ = overview(None, database=database)
+    for row in rows:
+        name = f"{row['series']} {row['configuration']}"
+        typer.echo(f"drift of {row['measure']} in {name}: {row['state'].text}")
 
 
 @alert_app.register("test")

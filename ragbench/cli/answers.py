@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -11,6 +12,7 @@ from ragbench.cli.console import shown
 from ragbench.cli.options import AtLeast0, Concurrency, Model, Requests, Timeout, print_plan
 from ragbench.errors import printable
 from ragbench.files import expanded
+from ragbench.types import Answer
 
 
 def answers_command(
@@ -53,14 +55,13 @@ def answers_command(
         model = llms.load_llm(llm, settings)
         is_file = output is not None and output.suffix == ".json"
         if is_file:
-            folder = expanded(output or "")
-            truths = read_ground_truths(folder)
+            target = expanded(output or "")
+            truths = read_ground_truths(target)
             data = with_ground_truths(load_dataset(dataset, split), truths)
             query = query or [query_id for query_id in truths if query_id in data.queries]
         else:
-            data, folder = labelled_folder(
-                dataset, split, output or "", create=not requests.dry_run
-            )
+            create = not requests.dry_run
+            data, target = labelled_folder(dataset, split, output or "", create=create)
         written_by = ("none", "model") if replace else ("none",)
         queries = references.choose_queries(
             data, query_ids=query or (), limit=limit, written_by=written_by
@@ -77,15 +78,23 @@ def answers_command(
             print_plan(plan)
             return 0
         answers = references.write_references(
-            folder, data, sources, model, concurrency=concurrency, timeout_s=timeout_s
+            target, data, sources, model, concurrency=concurrency, timeout_s=timeout_s
         )
+    _print_outcome(answers, target if is_file else target / "answers.jsonl")
+    return int(any(answer.error is not None for answer in answers))
+
+
+def _print_outcome(answers: Sequence[Answer], file: Path) -> None:
+    """Print how many answers were written to a file, how many were not as the documents do not hold
+    them, and how many failed, with the first error.
+    """
     failed = [answer for answer in answers if answer.error is not None]
-    written = sum(answer.outcome == "success" for answer in answers)
-    file = folder if is_file else folder / "answers.jsonl"
-    typer.echo(f"{written} written to {shown(file)}")
-    if silent := len(answers) - written - len(failed):
+    n_written = sum(answer.outcome == "success" for answer in answers)
+    n_not_held = len(answers) - n_written - len(failed)
+    typer.echo(f"{n_written} written to {shown(file)}")
+    if n_not_held:
         typer.echo(
-            f"{silent} not written: according to the model, the relevant documents do not hold "
+            f"{n_not_held} not written: according to the model, the relevant documents do not hold "
             "the answer"
         )
     if failed:
@@ -96,4 +105,3 @@ def answers_command(
     typer.echo(
         'Read them; what you change there, or mark with "reviewed": true, is never replaced.'
     )
-    return bool(failed)

@@ -28,7 +28,7 @@ _READER_ENDED = 141
 
 @contextmanager
 def clean_errors() -> Iterator[None]:
-    """Turn errors in the block into messages and an exit status.
+    """Turn an error in the block, the body of a command, into a message and an exit status.
 
     An error of ragbench or of a file is printed without a traceback, on a line for each problem that it
     lists, and ends the command with status 2. Ctrl-C ends it with 130. If the reader of the output has
@@ -48,16 +48,22 @@ def clean_errors() -> Iterator[None]:
     except (RagbenchError, OSError) as exc:
         if isinstance(exc, BrokenPipeError) and _discard_unread_output():
             raise typer.Exit(_READER_ENDED) from exc
-        text = str(exc)
-        if isinstance(exc, OSError) and exc.filename:  # without the number of the error
-            text = f"{exc.filename}: {exc.strerror}"
         with suppress(BrokenPipeError):  # nobody reads it
-            typer.echo("\n  ".join(map(printable, f"ragbench: {text}".splitlines())), err=True)
+            typer.echo(_message_of(exc), err=True)
         raise typer.Exit(2) from exc
     except KeyboardInterrupt as exc:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
+
+
+def _message_of(error: RagbenchError | OSError) -> str:
+    """Return the text of an error as it is printed: further lines are indented below the first."""
+    text = str(error)
+    if isinstance(error, OSError) and error.filename:  # without the number of the error
+        text = f"{error.filename}: {error.strerror}"
+    lines = f"ragbench: {text}".splitlines()
+    return "\n  ".join(printable(line) for line in lines)
 
 
 def _discard_unread_output() -> bool:
@@ -74,16 +80,16 @@ def _discard_unread_output() -> bool:
 
 
 def _is_unread(stream: TextIO) -> bool:
-    """Return True for a pipe that its reader has closed."""
+    """Return True if a stream writes into a pipe that its reader has closed."""
     try:
         descriptor = stream.fileno()
-    except io.UnsupportedOperation:  # kept in memory
+    except io.UnsupportedOperation:  # text in memory, not a file of the system
         return False
     if not hasattr(select, "poll"):  # Windows
         return False
-    pipe = select.poll()
-    pipe.register(descriptor, 0)  # errors are reported without being asked for
-    return any(event & select.POLLERR for _, event in pipe.poll(0))
+    poll = select.poll()
+    poll.register(descriptor, 0)  # of no event but errors, which are always reported
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _format_warning(message: Warning | str, *_: Any, **__: Any) -> str:
@@ -102,23 +108,28 @@ def print_table(
 ) -> None:
     """Print columns of a frame under their headings, one line per row; times to the minute.
 
-    Each column is as wide as its widest cell; lines are not cut to the width of the terminal. A column
-    without an entry in `headings` is headed by its name: client_id by "client", made_at by "made (UTC)".
-    With `as_json` the frame is printed by `print_json` instead.
+    Each column is as wide as its widest cell; lines are not cut to the width of the terminal.
+
+    Args:
+        names: the columns to print.
+        headings: column -> its heading. Others are headed by their names: client_id by "client",
+            made_at by "made (UTC)".
+        as_json: print the whole frame by `print_json` instead.
     """
     if as_json:
         print_json(frame)
         return
-    padded = []
+    columns = []
     for name in names:
         texts = frame[name].map(str)
-        if name.endswith("_at"):
+        if name.endswith("_at"):  # a time such as 2026-01-31T09:45:00
             texts = texts.str[:16].str.replace("T", " ")
-        usual = name.removesuffix("_id").replace("_at", " (UTC)")
-        cells = [headings.get(name, usual), *texts]
-        padded.append([cell.ljust(max(map(len, cells))) for cell in cells])
-    for line in zip(*padded, strict=True):
-        typer.echo("  ".join(line).rstrip())
+        default_heading = name.removesuffix("_id").replace("_at", " (UTC)")
+        cells = [headings.get(name, default_heading), *texts]
+        width = max(map(len, cells))
+        columns.append([cell.ljust(width) for cell in cells])
+    for row in zip(*columns, strict=True):
+        typer.echo("  ".join(row).rstrip())
 
 
 def print_json(content: pd.DataFrame | Mapping[str, Any]) -> None:

@@ -52,11 +52,10 @@ def _newest(
         print_json(runs)
         return
     if runs.empty:
-        subject = "No run"
-        if series or client:
-            subject += f" of {series or client}"
-        advice = "`ragbench history import results/` adds earlier ones."
-        typer.echo(f"{subject} is recorded yet. {advice}")
+        of_what = f" of {series or client}" if series or client else ""
+        typer.echo(
+            f"No run{of_what} is recorded yet. `ragbench history import results/` adds earlier ones."
+        )
         return
     runs = runs.assign(
         run=runs["run"].str[:10],
@@ -78,12 +77,12 @@ def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
 
     Example: ragbench history show 8d463f58c3
     """
-    row, scores, _ = service.run_of(run, database)
+    fields, scores, _ = service.run_of(run, database)
     if as_json:
         print_json(scores.drop(columns="case_values"))  # packed values of questions
         return
     hidden = "versions parameters categories case_set epoch content".split()
-    for name, value in row.items():
+    for name, value in fields.items():
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")
     _print_means(scores, "measure")
@@ -120,10 +119,11 @@ def trend(
     if as_json:
         print_json(runs)
         return
-    for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
-        typer.echo(f"{name}, {configuration}" if configuration != name else name)
-        _print_means(part, "made_at", {"state": "state", "note": "changed"})
-        alarms = part[part["moved"] != ""]
+    for (name, configuration), rows in runs.groupby(["series", "configuration"], sort=False):
+        is_sweep = configuration != name  # which has several configurations
+        typer.echo(f"{name}, {configuration}" if is_sweep else name)
+        _print_means(rows, "made_at", {"state": "state", "note": "changed"})
+        alarms = rows[rows["moved"] != ""]
         for made_at, moved in zip(alarms["made_at"], alarms["moved"], strict=True):
             typer.echo(f"Noticed {made_at[:16]}; the questions that moved most: {moved}")
 
@@ -148,35 +148,35 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
 
 
 def _passed(run: pd.Series) -> str:
-    """Return whether a run met its targets and how many of its questions passed, as a text; "" if
-    neither is known.
+    """Return in words whether a run met its targets (if it has any) and how many of its questions
+    passed (if that is known), such as "FAILED: 17 of 20"; "" if neither is known.
     """
     import pandas as pd
 
     from ragbench.evaluation.formats import passed_text
 
-    parts = []
+    texts = []
     if not pd.isna(run["passed"]):
-        parts.append("passed" if run["passed"] else "FAILED")
+        texts.append("passed" if run["passed"] else "FAILED")
     n_passed = run["questions_passed"]
     n_decided = run["questions_decided"]
     if not pd.isna(n_passed) and not pd.isna(n_decided):
-        parts.append(passed_text(int(n_passed), int(n_decided), int(run["questions"])))
-    return ": ".join(parts)
+        texts.append(passed_text(int(n_passed), int(n_decided), int(run["questions"])))
+    return ": ".join(texts)
 
 
 def _print_means(
-    scores: pd.DataFrame, first: str, headings: Mapping[str, str] = MappingProxyType({})
+    scores: pd.DataFrame, first_column: str, headings: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Print means with their intervals, between the column `first` and the columns of `headings`
-    (column -> its heading).
+    """Print a table of means: `first_column`, the mean with its 95 % interval, how many questions of
+    how many are scored, then the columns in `headings` (column -> its heading).
     """
     from ragbench.statistics.comparison import with_interval
 
-    means = zip(scores["mean"], scores["ci_low"], scores["ci_high"], strict=True)
+    intervals = zip(scores["mean"], scores["ci_low"], scores["ci_high"], strict=True)
     scores = scores.assign(
-        mean=[with_interval(*row) for row in means],
+        mean=[with_interval(mean, low, high) for mean, low, high in intervals],
         scored=scores["n_scored"].map(str) + "/" + scores["n"].map(str),
     )
-    columns = [first, "mean", "scored", *headings]
+    columns = [first_column, "mean", "scored", *headings]
     print_table(scores, columns, {"mean": "mean [95 %]", **headings})

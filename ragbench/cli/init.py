@@ -34,23 +34,22 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
     """
     from ragbench.sweep.notebooks import copy_notebooks
 
-    inside = expanded(docs).resolve()
-    if inside.is_dir() and folder.resolve().is_relative_to(inside):
+    documents = expanded(docs).resolve()
+    if documents.is_dir() and folder.resolve().is_relative_to(documents):
         raise ConfigError(
             f"{folder} is in {docs}, so its README and its results would become documents; name a "
-            f"folder outside, such as {shlex.quote(f'{inside}-evaluation')}"
+            f"folder outside, such as {shlex.quote(f'{documents}-evaluation')}"
         )
-    templates = resources.files("ragbench.cli") / "first_evaluation"
-    texts = {
-        name: (templates / name).read_text("utf-8")
-        for name in ("tests.yaml", "grid.toml", "README.md")
-    }
-    for name in texts:
+    names = ("tests.yaml", "grid.toml", "README.md")
+    for name in names:
         if (folder / name).exists() and not force:
             raise ConfigError(
                 f"{folder / name} is there already; name another folder, or replace it with --force"
             )
-    data, corpus = _examples(docs), path_from(docs, folder)
+    templates = resources.files("ragbench.cli") / "first_evaluation"
+    texts = {name: (templates / name).read_text("utf-8") for name in names}
+    data = _examples(docs)
+    corpus = path_from(docs, folder)
     copy_notebooks(folder / "notebooks", force=force)
     adapt_notebooks(folder / "notebooks", path_from(docs, folder / "notebooks"))
     texts["tests.yaml"] += text_of_testset(data, corpus)
@@ -60,11 +59,18 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
     typer.echo(
         f"{shown(folder)}: tests.yaml ({len(data.cases)} examples), grid.toml, notebooks, README.md"
     )
+    _print_next_steps(folder, corpus, n_documents=len(data.corpus))
+
+
+def _print_next_steps(folder: Path, corpus: str, *, n_documents: int) -> None:
+    """Print what the examples are good for, and the commands to run in the new folder; `corpus` is the
+    path of the documents from there.
+    """
     typer.echo(
         "Note: the examples are known-item drafts. They show that everything runs, and decide nothing "
         "between retrievers or chunkings; ten questions of your own do"
     )
-    if len(data.corpus) == 1:
+    if n_documents == 1:
         typer.echo(
             "Note: with one document every ranking of documents is right; read the measures that "
             "begin with span"
@@ -76,10 +82,10 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
 
 
 def adapt_notebooks(folder: Path, docs: str) -> None:
-    """Let the notebooks in a folder of `init` begin with its test set, documents and results,
-    instead of pydoc and its results.
+    """Change the defaults of the parameters in the notebooks of a folder of `init`: its test set, its
+    documents (`docs`) and its results, instead of the built-in pydoc.
     """
-    values = {
+    new_of_default = {
         'dataset: str = "pydoc"': 'dataset: str = "../tests.yaml"',
         'corpus: str = "pydoc"': f"corpus: str = {json.dumps(docs, ensure_ascii=False)}",
         'questions: str = "questions.jsonl"': 'questions: str = "../tests.yaml"',
@@ -89,7 +95,7 @@ def adapt_notebooks(folder: Path, docs: str) -> None:
         notebook = parse_json(path.read_text("utf-8"))
         for cell in notebook["cells"]:
             if "parameters" in cell["metadata"].get("tags", ()):
-                cell["source"] = _replaced(cell["source"], values)
+                cell["source"] = _replaced(cell["source"], new_of_default)
         write_durably(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -138,20 +144,21 @@ def text_of_testset(data: Dataset, corpus: str, name: str = "") -> str:
 
 
 def _examples(docs: str) -> Dataset:
-    """Return three example questions that are drafted from headings of the documents, or from
-    distinctive sentences if there are no headings.
+    """Return a test set of three example questions about documents, drafted from their headings, or
+    from distinctive sentences if there are no headings.
     """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.testsets import draft_known_items
 
     corpus = load_corpus(docs)
     try:
-        data = draft_known_items(corpus, 3, kinds=("heading",))
+        drafts = draft_known_items(corpus, 3, kinds=("heading",))
     except DataError:
-        data = draft_known_items(corpus, 3)
-    cases = tuple(
-        replace(case, query_id=f"example-{i}", category="example")
-        for i, case in enumerate(data.cases, 1)
-    )
-    qrels = {case.query_id: {case.evidence[0].doc_id: 1} for case in cases}
-    return replace(data, cases=cases, qrels=qrels)
+        drafts = draft_known_items(corpus, 3)
+    cases = []
+    qrels = {}
+    for number, draft in enumerate(drafts.cases, 1):
+        query_id = f"example-{number}"
+        cases.append(replace(draft, query_id=query_id, category="example"))
+        qrels[query_id] = {draft.evidence[0].doc_id: 1}
+    return replace(drafts, cases=tuple(cases), qrels=qrels)

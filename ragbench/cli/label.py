@@ -81,7 +81,7 @@ def label_command(
     dataset, notes = data_of(arms[0], named_set)
     for note in notes:
         typer.echo(note, err=True)
-    grades = None
+    grades = None  # of documents, by a judge
     if judge:
         grades = judge_relevance(
             dataset,
@@ -92,14 +92,14 @@ def label_command(
             timeout_s=timeout_s,
         )
     session = _Session(
-        arms,
-        chunks_by_name(arms, dataset),
-        {"criterion": criterion, "dataset": dataset, "grades": grades},
-        sheet,
-        annotator,
-        batch,
-        margin,
-        as_json,
+        arms=arms,
+        chunks=chunks_by_name(arms, dataset),
+        options={"criterion": criterion, "dataset": dataset, "grades": grades},
+        sheet=sheet,
+        annotator=annotator,
+        batch=batch,
+        margin=margin,
+        as_json=as_json,
     )
     is_interactive = sys.stdin.isatty() and not as_json
     if is_interactive:
@@ -130,19 +130,21 @@ class _Session:
     as_json: bool
 
     def label(self, *, until_decided: bool) -> Trust:
-        """Ask for the verdicts on all texts that are left to label, and return the estimate.
+        """Ask the person at the terminal for a verdict on each text that is left to label; return the
+        estimate of the difference from all labels.
 
-        If none is left, draw further questions: once, or `until_decided` until the estimate decides.
+        If no text is left, further questions are drawn: once, or with `until_decided` until the
+        estimate decides or no question is left.
         """
         has_labelled = False
         while True:
             estimate = self.estimate()
-            pending = self.pending()
             if _is_decided(estimate):
                 return estimate
+            pending = self.pending()
             if pending.empty:
-                is_over = has_labelled and not until_decided
-                if is_over or not self.draw_questions(estimate):
+                may_draw = until_decided or not has_labelled
+                if not may_draw or not self.draw_questions(estimate):
                     return estimate
                 pending = self.pending()
             for number, row in enumerate(pending.to_dict("records"), 1):
@@ -199,6 +201,9 @@ class _Session:
         return True
 
     def print_estimate(self, estimate: Trust, *, n_pending: int = 0) -> None:
+        """Print the estimate as a sentence after the names of the results, such as "B against A: ...";
+        or as JSON, with the number of texts that are left to label.
+        """
         from ragbench.errors import printable
 
         if self.as_json:
@@ -222,21 +227,28 @@ def _sheet_with_labels(sheet: Path) -> Path | None:
     return None
 
 
-def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:
-    """Show a text to label, wait for the key of a verdict, and save the verdict."""
+def _ask(row: dict[Any, Any], progress: str, sheet: Path, annotator: str) -> None:
+    """Show a text to label, wait for the key of a verdict, and save the verdict in the sheet.
+
+    Args:
+        row: the row of the sheet, with the texts to show.
+        progress: such as "3 of 10".
+    """
     from ragbench.errors import printable
     from ragbench.labelling import save_label
     from ragbench.labelling.items import scale_of
 
     scale = scale_of(row["criterion"])
-    for name in ("question", "reference", "answer", "context"):
-        if row[name]:
-            typer.echo(f"\n{typer.style(name.capitalize(), bold=True)}: {printable(row[name])}")
-    keys = ", ".join(f"{key} = {name}" for key, (_, name) in scale.verdicts.items())
-    typer.echo(f"\n{scale.question} ({place}; {keys}): ", nl=False)
+    for column in ("question", "reference", "answer", "context"):
+        if row[column]:
+            heading = typer.style(column.capitalize(), bold=True)
+            typer.echo(f"\n{heading}: {printable(row[column])}")
+    verdict_of_key = scale.verdicts  # key -> (value, name)
+    keys = ", ".join(f"{key} = {name}" for key, (_, name) in verdict_of_key.items())
+    typer.echo(f"\n{scale.question} ({progress}; {keys}): ", nl=False)
     key = typer.getchar().casefold()
-    while key not in scale.verdicts:
+    while key not in verdict_of_key:
         key = typer.getchar().casefold()
-    value, name = scale.verdicts[key]
+    value, name = verdict_of_key[key]
     save_label(sheet, row["item"], value, annotator=annotator)
     typer.echo(name)

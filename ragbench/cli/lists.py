@@ -42,7 +42,7 @@ def _chunkers() -> Names:
 
 
 def _retrievers() -> Names:
-    """Return the names of retrievers with a note each, "" if the name explains itself."""
+    """Return the names of retrievers, each with a note ("" if the name explains itself)."""
     from ragbench.retrieval.embedders import EMBEDDERS
     from ragbench.retrieval.retrievers import LEARNED, RETRIEVERS
 
@@ -50,14 +50,13 @@ def _retrievers() -> Names:
     for kind in RETRIEVERS:
         if kind.startswith("bm25"):
             names[kind] = "index on the disk, by tantivy (extra large)" if "@" in kind else ""
-            continue
-        if kind in LEARNED:
+        elif kind in LEARNED:  # by a model that keeps several vectors of a text
             names[f"{kind}:<model>"] = LEARNED[kind]
-            continue
-        names |= {f"{kind}:{embedder}": "" for embedder in EMBEDDERS}
-        names[f"{kind}:<embedder>"] = (
-            "folder or hub name of a sentence-transformers model, or one of your own"
-        )
+        else:
+            names |= {f"{kind}:{embedder}": "" for embedder in EMBEDDERS}
+            names[f"{kind}:<embedder>"] = (
+                "folder or hub name of a sentence-transformers model, or one of your own"
+            )
     return {**names, FORM: "one of your own"}
 
 

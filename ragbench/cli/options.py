@@ -90,7 +90,9 @@ class Requests:
 
     @property
     def replies(self) -> str | None:
-        """Return how the reply store is used: "offline", "off", or None if no option states it."""
+        """Return how stored replies of language models are used: "offline" (nothing else is used), "off"
+        (none is used or kept), or None if no option states it.
+        """
         if self.offline and self.no_cache:
             raise ConfigError(
                 "--offline takes every reply from the store and --no-cache none; give one of them"
@@ -101,7 +103,9 @@ class Requests:
 
     @contextmanager
     def settings(self) -> Iterator[llms.Settings]:
-        """Put the settings of the options into force while the block runs, and yield them."""
+        """Yield the settings that the options state; they apply to all requests in the block. If Ctrl-C
+        ends the block, print what of its replies is kept.
+        """
         settings = llms.current_settings(self.replies, self.max_cost, self.allow_unpriced)
         try:
             with in_force(settings):  # embedders of a server are made far from here
@@ -115,7 +119,8 @@ class Requests:
 
 
 def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Results:
-    """Return the results that names mean. A result whose name is taken has its path before its name.
+    """Return the results that names mean, in this order. If two have the same name, the path of the
+    later one is put before its name.
 
     The baseline is the baseline of the first name, or its first result if it has none. The race of a
     sweep is kept only if nothing else is named.
@@ -128,27 +133,36 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
     Raises:
         ConfigError, DataError: there is no such file or run, or a result cannot be read.
     """
+    paths = [_path_of_results(name, database) for name in names]
+    groups = [_results_in(path) for path in paths]
     results: list[evaluation.Result] = []
-    baseline = ""
-    race = None
-    for name in names:
-        path = _path_of_results(name, database)
-        if _is_single_result(path):
-            loaded = evaluation.Results([evaluation.load_result(path)])
-        else:
-            loaded = evaluation.load_results(path)
-        baseline = baseline or loaded.baseline or loaded[0].name  # of the first name
-        race = loaded.race if len(names) == 1 else None
+    for path, group in zip(paths, groups, strict=True):
         used_names = {result.name for result in results}
-        for result in loaded:
+        for result in group:
             if result.name in used_names:
                 result = replace(result, name=f"{path}/{result.name}")
             results.append(result)
+    if not groups:
+        return evaluation.Results(results)
+    baseline = groups[0].baseline or groups[0][0].name
+    race = groups[0].race if len(groups) == 1 else None
     return evaluation.Results(results, baseline=baseline, race=race)
 
 
+def _results_in(path: Path) -> evaluation.Results:
+    """Return the result in a folder or a report.json, or all results of a folder that holds several."""
+    if _is_single_result(path):
+        return evaluation.Results([evaluation.load_result(path)])
+    return evaluation.load_results(path)
+
+
 def _path_of_results(name: str | Path, database: str) -> Path:
-    """Return the path of a file or folder, or the folder of a run of the history."""
+    """Return the path that a name means: itself, if it exists or has a folder in it; else the folder of
+    the run of the history with this name.
+
+    Raises:
+        ConfigError: there is no such run, or the name is that of a file that does not exist.
+    """
     from ragbench.foreign.readers import SUFFIXES
 
     path = Path(name)
@@ -156,8 +170,8 @@ def _path_of_results(name: str | Path, database: str) -> Path:
         return path
     if path.suffix.lower() in SUFFIXES:
         raise ConfigError(f"there is no file {name}; check the path")
-    row, _, _ = service.run_of(str(name), database)
-    return Path(row["location"])
+    run, _, _ = service.run_of(str(name), database)
+    return Path(run["location"])
 
 
 def _is_single_result(path: Path) -> bool:
@@ -186,7 +200,9 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
 
 
 def _print_requests_to(model: llms.ModelPlan) -> None:
-    """Print the requests to a model, stored and to be sent, with their address, tokens and cost."""
+    """Print how many requests to a model have a stored reply and how many would be sent; of the latter
+    the address, the tokens and the cost.
+    """
     from ragbench.llms.providers import address_of
 
     uncertain = ""

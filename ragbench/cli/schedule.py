@@ -44,31 +44,33 @@ def add(
 
     Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval
     """
+    words = command or []
     if cron in ("eval", "sweep", "testset"):  # the time is left out
-        command, cron = [cron, *(command or ())], ""
-    _check_command(ctx, command or [])
-    service.add_schedule(name, cron, command or [], zone=zone, client=client, database=database)
+        words = [cron, *words]
+        cron = ""
+    _check_command(ctx, words)
+    service.add_schedule(name, cron, words, zone=zone, client=client, database=database)
     table = service.schedules(client=client, database=database)
     [due] = table.loc[table["name"] == name, "next_due"]
     typer.echo(f"{name}: next due {due}")
 
 
-def _check_command(ctx: typer.Context, command: list[str]) -> None:
-    """Parse the words of a command without running it, so that a wrong option is refused now. An unknown
-    command passes here: `add_schedule` refuses it with the list of possible ones.
+def _check_command(ctx: typer.Context, words: list[str]) -> None:
+    """Parse the words of a command of ragbench without running it, so that a wrong option is refused
+    now. An unknown command passes here: `add_schedule` refuses it with the list of possible ones.
     """
     context: Any = ctx.find_root()
-    words = list(command)
-    while words and hasattr(context.command, "get_command"):
+    words = list(words)
+    while words:
         name = words.pop(0)
-        found = context.command.get_command(context, name)
-        if found is None:
+        command = context.command.get_command(context, name)
+        if command is None:
             return
-        if hasattr(found, "get_command"):  # a group, such as testset: the next word is its command
-            context = type(context)(found, info_name=name, parent=context)
-        else:
-            found.make_context(name, words, parent=context)
+        is_group = hasattr(command, "get_command")  # such as testset: the next word is its command
+        if not is_group:
+            command.make_context(name, words, parent=context)  # parses the options
             return
+        context = type(context)(command, info_name=name, parent=context)
 
 
 @schedule_app.register("list")
@@ -125,11 +127,11 @@ def import_file(
     client: str = "",
     database: Database = "",
 ) -> None:
-    """Add the schedules of a file, with alerts for each alert_threshold: below it, and for a job that
-    fails.
+    """Add the schedules of a file. Each job with an alert_threshold also gets two alerts: for a value
+    below the threshold, and for a failed job.
 
-    Test sets and documents are loaded: one error, and nothing is added. Exit status: 0 added, 2 an
-    error.
+    Every test set and its documents are loaded first: after one error nothing is added. Exit status:
+    0 added, 2 an error.
 
     Args:
         file: YAML: cron: jobs: a list of id, schedule, handler, config.
@@ -143,10 +145,11 @@ def import_file(
         file, to=to or (), corpus=docs, client=client, database=database
     )
     typer.echo(f"added: {', '.join(names)}")
-    rules = service.alerts(client=client, database=database)
-    for row in rules[rules["series"].isin(names)].to_dict("records"):
-        log = "the log only; --to '${NAME}' names the variable with an address"
-        typer.echo(f"alert of {row['series']}: {row['rule']}, sent to {row['to'] or log}")
+    alerts = service.alerts(client=client, database=database)
+    log_only = "the log only; --to '${NAME}' names the variable with an address"
+    for alert in alerts[alerts["series"].isin(names)].to_dict("records"):
+        receiver = alert["to"] or log_only
+        typer.echo(f"alert of {alert['series']}: {alert['rule']}, sent to {receiver}")
 
 
 @schedule_app.register("run-due")

@@ -63,12 +63,7 @@ def serve_command(
 
     if not root.is_dir():
         raise ConfigError(f"--root {root} is not a directory; name the one with your test sets")
-    admin_key = secrets.token_urlsafe(32) if service.api_keys(database=database).empty else ""
-    if admin_key and not is_loopback(host):
-        raise ConfigError(
-            f"there is no key yet, so nothing is served at {host}; make one: ragbench key add NAME "
-            "--role admin"
-        )
+    admin_key = _first_admin_key(host, database)
     listener = _listener(host, port)
     if admin_key:
         typer.echo(f"No key yet. Admin key, with which to log in: {admin_key}")
@@ -93,6 +88,22 @@ def serve_command(
         uvicorn.Server(config).run(sockets=[listener])
 
 
+def _first_admin_key(host: str, database: str) -> str:
+    """Return a new admin key, valid for this run of the server, if no key exists yet; else "".
+
+    Raises:
+        ConfigError: no key exists, and the server would be reachable from other machines.
+    """
+    if not service.api_keys(database=database).empty:
+        return ""
+    if not is_loopback(host):
+        raise ConfigError(
+            f"there is no key yet, so nothing is served at {host}; make one: ragbench key add NAME "
+            "--role admin"
+        )
+    return secrets.token_urlsafe(32)
+
+
 def write_privately(log: Path) -> None:
     """Let this process and its children write files that no other user reads, and log to a file
     that stays small.
@@ -107,7 +118,10 @@ def write_privately(log: Path) -> None:
 
 
 def server_config(app: Any, behind_proxy: str = "") -> Any:
-    """Return the settings of uvicorn.
+    """Return the settings of uvicorn for the application.
+
+    Args:
+        behind_proxy: addresses or networks of trusted proxies, with commas between them.
 
     Raises:
         ConfigError: a proxy is not an address.

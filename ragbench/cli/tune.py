@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragbench import llms
 from ragbench.cli.options import AtLeast1, Concurrency, Json, Requests, Timeout, print_plan
+
+if TYPE_CHECKING:
+    from ragbench.labelling.tuning import Tuning
 
 
 def tune_command(
@@ -44,9 +47,6 @@ def tune_command(
 
     Example: ragbench tune openai:gpt-5-mini --labels labels.csv --max-cost 1
     """
-    import json
-
-    from ragbench.errors import printable
     from ragbench.labelling import tune_criterion
 
     with requests.settings():
@@ -67,18 +67,33 @@ def tune_command(
         llms.check_servers(judge)
         tuning = tune_criterion(labels, criterion, judge, path=output, **options)
     if as_json:
-        record = {
-            "criterion": tuning.criterion.name,
-            "before": tuning.before,
-            "after": tuning.after,
-            "ci_low": tuning.ci_low,
-            "ci_high": tuning.ci_high,
-            "n_labels": tuning.n_labels,
-            "candidates": tuning.candidates.to_dict("records"),
-            "file": str(output),
-        }
-        typer.echo(json.dumps(record, indent=1))
-        return
+        _print_json(tuning, output)
+    else:
+        _print_tuning(tuning, output)
+
+
+def _print_json(tuning: Tuning, output: Path) -> None:
+    import json
+
+    record = {
+        "criterion": tuning.criterion.name,
+        "before": tuning.before,
+        "after": tuning.after,
+        "ci_low": tuning.ci_low,
+        "ci_high": tuning.ci_high,
+        "n_labels": tuning.n_labels,
+        "candidates": tuning.candidates.to_dict("records"),
+        "file": str(output),
+    }
+    typer.echo(json.dumps(record, indent=1))
+
+
+def _print_tuning(tuning: Tuning, output: Path) -> None:
+    """Print the agreement of each candidate with the labels, the agreement before and after tuning, and
+    the file of the tuned criterion.
+    """
+    from ragbench.errors import printable
+
     table = tuning.candidates.round(3).to_string(index=False)
     typer.echo(f"\nAgreement of each candidate with {tuning.n_labels} labels:\n{printable(table)}")
     typer.echo(
