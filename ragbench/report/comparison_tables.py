@@ -1,6 +1,7 @@
 """Tables and sentences about several configurations: what `compare.ipynb` shows between its figures."""
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -39,19 +40,25 @@ def disagreements(
 ) -> pd.DataFrame:
     """Return the questions on which the two best configurations of a leaderboard differ most.
 
+    Args:
+        board: the leaderboard: name and label of the configurations, best first.
+        measure: the measure by which they are compared.
+        rows: how many questions are returned at most.
+
     Returns:
         question, and the values of each of the two, in columns that are named by their labels; the
         index is the query_id. No row if they have equal values on all questions.
     """
     values = values_by_question(results, measure)
-    best = [name for name in board["name"].head(2) if name in values]
-    table = values[best].dropna()
+    best_two = [name for name in board["name"].head(2) if name in values]
+    table = values[best_two].dropna()
     gaps = table.max(axis=1) - table.min(axis=1)
-    largest = gaps[gaps > 0].nlargest(rows)
-    table = table.loc[largest.index].round(3)
+    largest_gaps = gaps[gaps > 0].nlargest(rows)
+    table = table.loc[largest_gaps.index].round(3)
     label_of = dict(zip(board["name"], board["label"], strict=True))
-    table = table.set_axis([label_of[name] for name in best], axis=1)
-    table.insert(0, "question", table.index.map(results[best[0]].queries) if best else [])
+    table = table.set_axis([label_of[name] for name in best_two], axis=1)
+    questions: Iterable[object] = table.index.map(results[best_two[0]].queries) if best_two else []
+    table.insert(0, "question", questions)
     return table
 
 
@@ -70,21 +77,23 @@ def question_gains(
     True
     """
     values = values_by_question(results, measure)
-    table: dict[str, dict[str, object]] = {}
+    if baseline not in values:
+        return pd.DataFrame()
+    rows_of: dict[str, dict[str, object]] = {}
     for name, label in zip(board["name"], board["label"], strict=True):
-        if name == baseline or name not in values or baseline not in values:
+        if name == baseline or name not in values:
             continue
         differences = (values[name] - values[baseline]).dropna()
         gains = differences[differences > _SAME]
         losses = differences[differences < -_SAME]
         if len(gains) or len(losses):
-            table[label] = {
+            rows_of[label] = {
                 "better": len(gains),
                 "worse": len(losses),
                 "gains most": _signed(gains.nlargest(rows)),
                 "loses most": _signed(losses.nsmallest(rows)),
             }
-    return pd.DataFrame.from_dict(table, orient="index")
+    return pd.DataFrame.from_dict(rows_of, orient="index")
 
 
 def _signed(differences: "pd.Series[float]") -> str:
@@ -94,29 +103,33 @@ def _signed(differences: "pd.Series[float]") -> str:
 
 def parameter_shares(results: Results, measure: str) -> pd.DataFrame:
     """Return the fraction of the variance between configurations that each parameter explains by
-    itself: share, in [0, 1], largest first.
+    itself: share, in [0, 1], largest first; the index is the parameter.
 
     Parameters that vary together have the same share; if the shares add up to less than 1,
     parameters explain the rest together. Means are over the questions that all configurations have
     scored. No row unless two parameters or more vary: one alone explains all.
     """
     means = values_by_question(results, measure).dropna().mean()
+    settings = _parameters(results).reindex(means.index)
+    settings = settings.loc[:, settings.nunique() > 1]
+    if settings.shape[1] < 2:
+        return pd.DataFrame()
+    variance_of = {}
+    for name, values in settings.items():
+        mean_of_group = means.groupby(values).transform("mean")
+        variance_of[str(name)] = mean_of_group.var()
+    shares = pd.Series(variance_of, dtype=float) / means.var()
+    shares = shares[shares > 0].sort_values(ascending=False).round(3)
+    return shares.to_frame("share")
+
+
+def _parameters(results: Results) -> pd.DataFrame:
+    """Return the parameters as texts, configuration x parameter; "" where a configuration lacks one."""
     texts = {
         result.name: {name: str(value) for name, value in result.parameters.items()}
         for result in results
     }
-    # a parameter that a configuration does not name has its empty value there
-    settings = pd.DataFrame(texts).fillna("").T.reindex(means.index)
-    settings = settings.loc[:, settings.nunique() > 1]
-    if settings.shape[1] < 2:
-        return pd.DataFrame()
-    explained = {
-        str(name): means.groupby(column).transform("mean").var()
-        for name, column in settings.items()
-    }
-    shares = pd.Series(explained, dtype=float) / means.var()
-    shares = shares[shares > 0].sort_values(ascending=False).round(3)
-    return shares.to_frame("share")
+    return pd.DataFrame(texts).fillna("").T
 
 
 def means_by_retriever(board: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -170,12 +183,13 @@ def budget_orders(board: pd.DataFrame) -> str:
 
 
 def _kendall_tau(first: Floats, second: Floats) -> float:
-    """Return Kendall's tau-b of two columns as `scipy.stats.kendalltau` computes it, to the last digit;
-    NaN if a column is constant.
+    """Return Kendall's tau-b of two columns, the similarity of their orders in [-1, 1], as
+    `scipy.stats.kendalltau` computes it, to the last digit; NaN if a column is constant.
 
     Importing scipy.stats took a sixth of the time of a comparison notebook.
     """
-    left, right = np.triu_indices(len(first), 1)  # all pairs of rows
+    left, right = np.triu_indices(len(first), 1)  # the row numbers of each pair of rows
+    # the order of each pair: 1, -1, or 0 for equal values
     signs = np.sign(first[left] - first[right])
     other_signs = np.sign(second[left] - second[right])
     n_untied = np.count_nonzero(signs)
@@ -194,32 +208,34 @@ def varying_costs(board: pd.DataFrame) -> list[str]:
 def choices_by_cost(
     results: Results, board: pd.DataFrame, measure: str, margin: float
 ) -> tuple[list[str], pd.DataFrame]:
-    """Choose, for each cost, the cheapest configuration that is proven to be within `margin` of the best.
+    """Choose, for each kind of cost (latency, dollars, ...), the cheapest configuration that is proven
+    to be within `margin` of the best.
 
     Returns:
-        A sentence for each cost (equal sentences once), and a table of the proven configurations:
-        mean, difference, p_adjusted, n, proven, then the costs in which configurations differ; the
-        index is the label.
+        A sentence for each kind of cost (equal sentences once), and a table of the proven
+        configurations: mean, difference, p_adjusted, n, proven, then the costs in which
+        configurations differ; the index is the label.
     """
     arms = _scored_arms(results, board, measure)
     if len(arms) < 2:
         return [_TOO_FEW], pd.DataFrame()
     scores = _scores_by_label(results, arms)
     proof = prove_within_margin(scores, margin, measure=measure)
-    sentences: list[str] = []
-    for cost in varying_costs(board):
+    costs = varying_costs(board)
+    sentences = []
+    for cost in costs:
         word, unit = COSTS[cost]
-        amounts = dict(zip(scores, arms[cost].astype(float), strict=True))
-        choice = proof.cheapest(amounts, word)
+        amount_of = dict(zip(scores, arms[cost].astype(float), strict=True))
+        choice = proof.cheapest(amount_of, word)
         sentence = choice.sentence
         if choice.chosen:
             sentence = sentence.replace("cost ", f"{unit}: ", 1)
-        if sentence not in sentences:
-            sentences.append(sentence)
-    shown = proof.table.set_index("name")[["mean", "difference", "p_adjusted", "n", "proven"]]
-    shown = shown.join(arms[varying_costs(board)])
-    proven = rounded(shown[shown["proven"]])
-    return sentences or ["No cost is known in which they differ."], proven
+        sentences.append(sentence)
+    if not costs:
+        sentences = ["No cost is known in which they differ."]
+    table = proof.table.set_index("name")[["mean", "difference", "p_adjusted", "n", "proven"]]
+    table = table.join(arms[costs])
+    return list(dict.fromkeys(sentences)), rounded(table[table["proven"]])
 
 
 def _scored_arms(results: Results, board: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -270,21 +286,26 @@ def still_questions(values: pd.DataFrame) -> str:
 
 
 def odd_questions(values: pd.DataFrame, results: Results, *, rows: int = 5) -> pd.DataFrame:
-    """Return the questions that are better for worse configurations: question, mean, discrimination
-    (the correlation of the question with the sum of all others, over configurations; below -0.5).
+    """Return the questions on which worse configurations do better, the clearest first: question, mean,
+    discrimination; the index is the query_id.
+
+    The discrimination of a question is the correlation of its values with the sums of all other
+    questions, over configurations; questions below -0.5 are returned.
 
     Args:
-        values: as from `values_by_question`; of two configurations every correlation is 1 or -1, so
-            that no row is returned.
+        values: question x configuration, as from `values_by_question`. For two configurations every
+            correlation is 1 or -1, so that no row is returned.
         results: the configurations, which know the questions' texts.
-        rows: how many are shown.
+        rows: how many questions are returned at most.
     """
     scored = values.dropna()
     if scored.shape[1] < 3:
         return pd.DataFrame()
-    moved = scored[scored.max(axis=1) - scored.min(axis=1) >= _SAME]
-    others = scored.sum() - moved
-    table = pd.DataFrame({"mean": moved.mean(axis=1), "discrimination": moved.T.corrwith(others.T)})
+    is_moved = scored.max(axis=1) - scored.min(axis=1) >= _SAME
+    moved = scored[is_moved]
+    sum_of_others = scored.sum() - moved  # question x configuration
+    correlations = moved.T.corrwith(sum_of_others.T)
+    table = pd.DataFrame({"mean": moved.mean(axis=1), "discrimination": correlations})
     table = table[table["discrimination"] < -0.5]
     table = table.nsmallest(rows, "discrimination").round(3)
     table.insert(0, "question", table.index.map(results[0].queries))
@@ -299,28 +320,31 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
         people: configuration, query_id, criterion, value, as from `load_labels`.
 
     Returns:
-        bias (the judge's verdict minus people's), covered (the fraction of labels that the judge has
-        a verdict on); the index is the configuration, or the half of the answers by their length. No
-        row where nothing was judged.
+        bias (the mean of the judge's verdict minus people's), covered (the fraction of labels for
+        which there is a verdict); the index is the configuration, then "longer half" and "shorter
+        half" of the answers. No row where nothing was judged.
     """
     keys = ["configuration", "query_id", "criterion"]
     verdicts = _verdicts(results)
     if not verdicts:
         return pd.DataFrame()
-    both = people.merge(pd.DataFrame(verdicts, columns=[*keys, "judge"]), on=keys, how="left")
-    lengths = {
+    judge = pd.DataFrame(verdicts, columns=[*keys, "judge"])
+    labels = people.merge(judge, on=keys, how="left")
+    labels["bias"] = labels["judge"].astype(float) - labels["value"]
+    labels["covered"] = labels["judge"].notna()
+    length_of = {
         (result.name, answer.query_id): len(answer.text)
         for result in results
         for answer in result.answers
     }
-    pairs = zip(both["configuration"], both["query_id"], strict=True)
-    both["length"] = [lengths.get(pair, float("nan")) for pair in pairs]
-    is_long = both["length"] > both["length"].dropna().median()
-    both["answer"] = is_long.map({True: "longer half", False: "shorter half"})
-    both["bias"] = both["judge"].astype(float) - both["value"]
-    both["covered"] = both["judge"].notna()
-    groups = [both.groupby(key)[["bias", "covered"]].mean() for key in ("configuration", "answer")]
-    return pd.concat(groups).round(3)
+    answer_keys = zip(labels["configuration"], labels["query_id"], strict=True)
+    lengths = pd.Series([length_of.get(key, math.nan) for key in answer_keys], labels.index)
+    is_long = lengths > lengths.dropna().median()
+    halves = is_long.map({True: "longer half", False: "shorter half"})
+    values = labels[["bias", "covered"]]
+    by_configuration = values.groupby(labels["configuration"]).mean()
+    by_length = values.groupby(halves).mean()
+    return pd.concat([by_configuration, by_length]).round(3)
 
 
 def _verdicts(results: Results) -> list[tuple[str, str, str, float | None]]:

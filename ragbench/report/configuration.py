@@ -44,51 +44,75 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         result: from `evaluate`.
         summary: of its scores, as from `summarise`.
     """
-    scored: dict[str, Mapping[Any, Any]] = {}
+    scored: dict[str, Mapping[Any, Any]] = {}  # measure -> its row of the summary
     for row in summary.to_dict("records"):
         if row["n_scored"]:
             scored[row["measure"]] = row
-    lines = []
+    results = Results([result])
+    sentences = [
+        _verdict_line(result, scored),
+        _missed_targets_line(result),
+        _retrieval_line(result, scored),
+        _evidence_line(scored),
+        _answers_line(scored),
+        *_measurement_lines(result),
+        _causes_line(result.diagnosis),
+        *draft_note(results.deciding()),
+        f"**Next:** {plain(results.conclude().next_step)}.",
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _verdict_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> str:
+    """Return a sentence with how many questions passed, and why others did not; "" if no question was
+    decided.
+    """
+    rate = _intervals(scored, "pass_rate")
     if result.passed_sentence and result.counts["undecided"]:
-        rate = _intervals(scored, "pass_rate")
-        ending = f": {rate}{_most_missed(result)}" if rate else ""
-        lines.append(f"**{result.passed_sentence}**{ending}.")
-    elif "pass_rate" in scored:
-        n = scored["pass_rate"]["n_scored"]
-        n_passed = round(scored["pass_rate"]["mean"] * n)
-        lines.append(
-            f"**{n_passed} of {n} questions passed** all their thresholds: "
-            f"{_intervals(scored, 'pass_rate')}{_most_missed(result)}."
-        )
+        details = f": {rate}{_most_missed(result)}" if rate else ""
+        return f"**{result.passed_sentence}**{details}."
+    if not rate:
+        return ""
+    n = scored["pass_rate"]["n_scored"]
+    n_passed = round(scored["pass_rate"]["mean"] * n)
+    return f"**{n_passed} of {n} questions passed** all their thresholds: {rate}{_most_missed(result)}."
+
+
+def _missed_targets_line(result: Result) -> str:
+    """Return a sentence with the first four measures that miss their targets; "" if none does."""
     missed = [row for row in result.rows if row.verdict == "missed"]
-    if missed:
-        targets = [f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4]]
-        more = " ..." if len(missed) > 4 else ""
-        count = "1 target is" if len(missed) == 1 else f"{len(missed)} targets are"
-        lines.append(f"{count} missed: {', '.join(targets)}{more}.")
-    lines.append(_retrieval_line(result, scored))
-    if {"span_recall@5", "span_recall@500tok"} <= scored.keys():
-        lines.append(
-            f"Of the gold evidence {scored['span_recall@5']['mean']:.0%} is in the best 5 chunks and "
-            f"{scored['span_recall@500tok']['mean']:.0%} in the best 500 tokens."
-        )
+    if not missed:
+        return ""
+    targets = [f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4]]
+    more = " ..." if len(missed) > 4 else ""
+    count = "1 target is" if len(missed) == 1 else f"{len(missed)} targets are"
+    return f"{count} missed: {', '.join(targets)}{more}."
+
+
+def _evidence_line(scored: Mapping[str, Mapping[Any, Any]]) -> str:
+    """Return a sentence with how much gold evidence was found; "" if this was not scored."""
+    if not {"span_recall@5", "span_recall@500tok"} <= scored.keys():
+        return ""
+    return (
+        f"Of the gold evidence {scored['span_recall@5']['mean']:.0%} is in the best 5 chunks and "
+        f"{scored['span_recall@500tok']['mean']:.0%} in the best 500 tokens."
+    )
+
+
+def _answers_line(scored: Mapping[str, Mapping[Any, Any]]) -> str:
+    """Return a sentence with the main measures of the answers; "" if none was scored."""
     correctness = next((name for name in CORRECTNESS if name in scored), "")
-    answers = _intervals(scored, correctness, "claim_support", "answered")
-    if answers:
-        lines.append(f"Answers: {answers}.")
+    means = _intervals(scored, correctness, "claim_support", "answered")
+    return f"Answers: {means}." if means else ""
+
+
+def _measurement_lines(result: Result) -> list[str]:
+    """Return sentences about what could not be measured, with the reason, and the warnings."""
     unmeasured = [
         f"{each.name} ({each.reason})" for each in result.perspectives if not each.measured
     ]
-    if unmeasured:
-        lines.append(f"Not measured: {', '.join(unmeasured)}.")
-    lines += [f"Note: {each.warning}." for each in result.perspectives if each.warning]
-    if result.diagnosis is not None and result.diagnosis["failed"].any():
-        lines.append(_causes_line(result.diagnosis))
-    results = Results([result])
-    lines += draft_note(results.deciding())
-    conclusion = results.conclude()
-    lines.append(f"**Next:** {plain(conclusion.next_step)}.")
-    return lines
+    lines = [f"Not measured: {', '.join(unmeasured)}."] if unmeasured else []
+    return lines + [f"Note: {each.warning}." for each in result.perspectives if each.warning]
 
 
 def _retrieval_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> str:
@@ -100,8 +124,10 @@ def _retrieval_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> 
     return f"Retrieval: {means} {about}."
 
 
-def _causes_line(diagnosis: pd.DataFrame) -> str:
-    """Return a sentence with the three most frequent causes of failures."""
+def _causes_line(diagnosis: pd.DataFrame | None) -> str:
+    """Return a sentence with the three most frequent causes of failures; "" without a failure."""
+    if diagnosis is None or not diagnosis["failed"].any():
+        return ""
     causes = count_causes(diagnosis)
     causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")]
     most_frequent = causes.sort_values("questions", ascending=False, kind="stable").head(3)
@@ -111,26 +137,28 @@ def _causes_line(diagnosis: pd.DataFrame) -> str:
 
 
 def _most_missed(result: Result) -> str:
-    """Return the three most frequent reasons why questions did not pass, without their values, as the
-    end of a sentence; "" if there are none.
+    """Return the three most frequent reasons why questions did not pass, as the end of a sentence; ""
+    if there are none. Reasons that differ only in their values count as the same.
     """
     counts: Counter[str] = Counter()
     for query_id in result.queries:
         for reason in result.verdicts.get(query_id, {}).get("reasons", ()):
-            counts[re.split(r"[:(\d]", reason)[0].strip()] += 1
+            before_value = re.split(r"[:(\d]", reason)[0].strip()
+            counts[before_value] += 1
     reasons = [f"{reason} ({n})" for reason, n in counts.most_common(3)]
-    if not reasons:
-        return ""
-    return f"; most frequent reasons why not: {', '.join(reasons)}"
+    return f"; most frequent reasons why not: {', '.join(reasons)}" if reasons else ""
 
 
 def _intervals(scored: Mapping[str, Mapping[Any, Any]], *names: str) -> str:
-    """List these measures, as far as they are scored, with mean and interval; "" if none is.
+    """Return these measures, as far as they are scored, as a list in words: each with its mean, its
+    interval and, if some questions have no value, the number that have one; "" if none is scored.
 
-    If some questions have no value, the number that have one follows.
+    `scored` is measure -> its row of `summarise`.
     """
     texts = []
-    for name in dict.fromkeys(name for name in names if name in scored):
+    for name in dict.fromkeys(names):
+        if name not in scored:
+            continue
         row = scored[name]
         partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""
         value = with_interval(row["mean"], row["ci_low"], row["ci_high"])

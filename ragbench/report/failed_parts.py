@@ -1,7 +1,7 @@
 """Which part of a system failed, question by question: the search, the answer, both or none."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -52,32 +52,47 @@ def part_verdicts(
         `VERDICTS`, or "undecided").
     """
     relevant: dict[str, dict[str, int]] = {}
-    for each in dataset.queries:
-        grades = dataset.qrels.get(each, {})
-        relevant[each] = {doc_id: 1 for doc_id, grade in grades.items() if grade >= min_grade}
+    for query_id in dataset.queries:
+        grades = dataset.qrels.get(query_id, {})
+        relevant[query_id] = {doc_id: 1 for doc_id, grade in grades.items() if grade >= min_grade}
     run = {query_id: dict(searched.run.get(query_id, {})) for query_id in relevant}
     table = answered.questions.set_index("query_id")[["question", "answer", "outcome"]]
     table = table.join(_recall(one_of_each(dataset, relevant), one_of_each(dataset, run), k))
-    has_answer = table["outcome"].isin(_ANSWERED)
-    table["tested_by"] = _BY_OUTCOME
-    table["value"] = float("nan")
-    tested = _tested(answered)
-    for query_id in table.index[has_answer]:
-        if query_id in tested.index:
-            table.loc[query_id, ["tested_by", "value"]] = tested.loc[query_id].tolist()
-        else:
-            answer = str(table.at[query_id, "answer"])
-            texts = _texts(dataset, relevant.get(str(query_id), ()))
-            table.at[query_id, "tested_by"] = _BY_DOCUMENTS
-            table.at[query_id, "value"] = _support(answer, texts)
-    table["verdict"] = _UNDECIDED
+    table = table.join(_answer_tests(table, answered, dataset, relevant))
     is_answerable = {case.query_id: case.answerable for case in dataset.cases}
-    for query_id, row in table.to_dict("index").items():
-        found = _is_found(row["recall"], row["ceiling"], share)
-        right = _is_right(row["value"], row["outcome"] in _ANSWERED, is_answerable[str(query_id)])
-        if found is not None and right is not None:
-            table.at[query_id, "verdict"] = _verdict(found, right)
+    verdicts = []
+    for question_id, row in table.to_dict("index").items():
+        has_answer = row["outcome"] in _ANSWERED
+        is_found = _is_found(row["recall"], row["ceiling"], share)
+        is_right = _is_right(row["value"], has_answer, is_answerable[str(question_id)])
+        verdicts.append(_verdict(is_found, is_right))
+    table["verdict"] = verdicts
     return table.reset_index()
+
+
+def _answer_tests(
+    table: pd.DataFrame, answered: Result, dataset: Dataset, relevant: Mapping[str, Iterable[str]]
+) -> pd.DataFrame:
+    """Return for each question what tested its answer, `tested_by`, and the value in [0, 1]: a judge or
+    gold facts, else the relevant documents. NaN where there was no answer: the outcome is tested.
+
+    Args:
+        table: answer and outcome; the index is the query_id.
+        relevant: query_id -> the ids of its relevant documents.
+    """
+    tested = _tested(answered)
+    rows: list[tuple[str, float]] = []
+    for query_id, answer, outcome in table[["answer", "outcome"]].itertuples():
+        if outcome not in _ANSWERED:
+            rows.append((_BY_OUTCOME, math.nan))
+        elif query_id in tested.index:
+            tested_by, value = tested.loc[query_id]
+            rows.append((tested_by, value))
+        else:
+            texts = _texts(dataset, relevant.get(query_id, ()))
+            rows.append((_BY_DOCUMENTS, _support(str(answer), texts)))
+    tests = pd.DataFrame(rows, table.index, ["tested_by", "value"])
+    return tests.astype({"value": float})
 
 
 def _recall(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
@@ -91,16 +106,18 @@ def _recall(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
 
 
 def _tested(answered: Result) -> pd.DataFrame:
-    """Return tested_by and value of the questions whose answers a judge or gold facts tested."""
-    parts = []
+    """Return the questions whose answers a judge or gold facts tested: tested_by (the judge, if both
+    did) and value; the index is the query_id.
+    """
+    tests = []
     wide = answered.wide.rename(columns=measures_of(wordings_in(answered.settings)))
     for measure, test in _TESTS.items():
         if measure in wide:
             values = wide[measure].dropna()
-            parts.append(pd.DataFrame({"tested_by": test, "value": values}))
-    if not parts:
+            tests.append(pd.DataFrame({"tested_by": test, "value": values}))
+    if not tests:
         return pd.DataFrame(columns=["tested_by", "value"])
-    table = pd.concat(parts)
+    table = pd.concat(tests)
     return table[~table.index.duplicated(keep="first")]
 
 
@@ -126,7 +143,9 @@ def _is_found(recall: float, ceiling: float, share: float) -> bool | None:
 
 
 def _is_right(value: float, has_answer: bool, is_answerable: bool) -> bool | None:
-    """Return whether a question was answered as it must be; None where nothing tested the answer."""
+    """Return True if a question was answered as it must be, False if not: one that the documents do not
+    answer must have no answer. None where nothing tested the answer (`value` is NaN).
+    """
     if not is_answerable:
         return not has_answer
     if not has_answer:
@@ -134,12 +153,15 @@ def _is_right(value: float, has_answer: bool, is_answerable: bool) -> bool | Non
     return None if math.isnan(value) else value >= _RIGHT
 
 
-def _verdict(found: bool, right: bool) -> str:
-    if found and right:
-        return "none"
-    if found:
-        return "generation failed"
-    return "retrieval failed" if right else "both"
+def _verdict(is_found: bool | None, is_right: bool | None) -> str:
+    """Return the part that failed, given whether the search found enough and the answer is right; None
+    stands for unknown.
+    """
+    if is_found is None or is_right is None:
+        return _UNDECIDED
+    if is_found:
+        return "none" if is_right else "generation failed"
+    return "retrieval failed" if is_right else "both"
 
 
 def part_findings(table: pd.DataFrame, k: int) -> list[str]:

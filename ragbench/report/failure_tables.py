@@ -18,7 +18,7 @@ from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
 from ragbench.statistics.columns import adjusted_p_values
 from ragbench.testsets.interventions import expectation
-from ragbench.types import Case
+from ragbench.types import Case, Dataset
 
 _CHANGE = {
     "contender": "correct",
@@ -40,14 +40,17 @@ def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
     the context, then the earliest cause.
     """
     failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
-    harm = dict.fromkeys(_FALSE, -1) | dict.fromkeys(DISPUTED, 1)
-    keys = failed.assign(
-        harm=failed["cause"].map(harm).fillna(0),
-        value=failed["value"].fillna(0.0),
-        held=failed["held"].fillna(1.0),
-        cause=failed["cause"].map([*CAUSES].index),
+    harm_of_cause = dict.fromkeys(_FALSE, -1) | dict.fromkeys(DISPUTED, 1)  # others: 0
+    sort_keys = pd.DataFrame(
+        {
+            "harm": failed["cause"].map(harm_of_cause).fillna(0),
+            "value": failed["value"].fillna(0.0),
+            "held": failed["held"].fillna(1.0),
+            "cause": failed["cause"].map([*CAUSES].index),
+        }
     )
-    return failed.loc[keys.sort_values(["harm", "value", "held", "cause"], kind="stable").index]
+    order = sort_keys.sort_values([*sort_keys.columns], kind="stable").index
+    return failed.loc[order]
 
 
 def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
@@ -130,7 +133,7 @@ def failure_details(
     case_of = output.dataset.case_of
     answer_of = {answer.query_id: answer for answer in output.answers}
     text_of = {chunk.chunk_id: chunk.text for chunk in output.texts}
-    parts = []
+    sections = []
     for row in by_severity(diagnosis).head(rows).to_dict("records"):
         case = case_of[row["query_id"]]
         answer = answer_of.get(row["query_id"])
@@ -141,17 +144,24 @@ def failure_details(
             f"- cause: {CAUSES[row['cause']]} ({plain(row['evidence'])})",
             f"- expected: {_quoted(_expected(case))}",
             f"- answered: {_quoted(answer.text if answer else 'nothing')}",
+            *_evidence_lines(case, output.dataset),
         ]
-        known = [span for span in case.evidence if span.doc_id in output.dataset.corpus]
-        for span in known[:2]:
-            text = output.dataset.corpus[span.doc_id].full_text[span.start : span.end]
-            lines.append(f"- evidence in {plain(span.doc_id)}: {_quoted(text)}")
         contexts = answer.contexts[:2] if answer else ()
         for rank, chunk_id in enumerate(contexts, 1):
             text = text_of.get(chunk_id, "")
             lines.append(f"- context {rank}, {plain(chunk_id)}: {_quoted(text)}")
-        parts.append("\n".join(lines))
-    return parts
+        sections.append("\n".join(lines))
+    return sections
+
+
+def _evidence_lines(case: Case, dataset: Dataset) -> list[str]:
+    """Return the first two evidence passages of a question that are in the corpus, a line each."""
+    lines = []
+    for span in case.evidence:
+        if span.doc_id in dataset.corpus:
+            text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
+            lines.append(f"- evidence in {plain(span.doc_id)}: {_quoted(text)}")
+    return lines[:2]
 
 
 def _expected(case: Case) -> str:
@@ -185,35 +195,61 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
         by the question's own labels), difference (from untouched, paired), difference_ci_low,
         difference_ci_high; lowest p first.
     """
-    labels = configurations(results).set_index("name")["label"]
+    label_of = configurations(results).set_index("name")["label"]
     rows = []
     for result in results:
         scores = result.scores.dropna()
         robust = scores[scores["measure"].str.startswith("robust:")]
         if robust.empty:
             continue
-        from scipy.stats import binomtest  # a third of a second, which most comparisons do without
-
         for row in summarise(robust).to_dict("records"):
-            name = row["measure"].removeprefix("robust:")
-            n = row["n_scored"]
-            p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue
-            about = {"name": result.name, "label": labels[result.name], "intervention": name}
-            pair = result.wide.reindex(columns=["correct:untouched", f"correct:{name}"]).dropna()
-            change: dict[Any, Any] = {}
-            if len(pair):
-                tidy = [
-                    pair[column].rename("value").reset_index().assign(measure="correct:untouched")
-                    for column in pair
-                ]
-                change = compare(*tidy)[[*_CHANGE]].rename(columns=_CHANGE).iloc[0].to_dict()
-            about |= {"expected": expectation(name), "kept": row["mean"], "n": n, "p": p}
-            rows.append({**row, **about, **change})
+            intervention = row["measure"].removeprefix("robust:")
+            rows.append(
+                {
+                    "name": result.name,
+                    "label": label_of[result.name],
+                    "intervention": intervention,
+                    "expected": expectation(intervention),
+                    "kept": row["mean"],
+                    "ci_low": row["ci_low"],
+                    "ci_high": row["ci_high"],
+                    "n": row["n_scored"],
+                    "p": _p_value_of_kept(row["mean"], row["n_scored"]),
+                    **_change_of_correct(result, intervention),
+                }
+            )
     columns = "name label intervention expected kept ci_low ci_high n p".split()
     columns += _CHANGE.values()
     table = pd.DataFrame(rows, columns=columns)
     table["p_holm"] = adjusted_p_values(table["p"].to_numpy(float))
     return table.sort_values("p", kind="stable", ignore_index=True)
+
+
+def _p_value_of_kept(fraction: float, n: int) -> float:
+    """Return the p-value of the hypothesis that a system keeps at least the tolerated fraction of its
+    answers, of which it kept a `fraction` of `n` (exact binomial test, one-sided).
+    """
+    from scipy.stats import binomtest  # a third of a second, which most comparisons do without
+
+    p_value: float = binomtest(round(fraction * n), n, _TOLERATED, alternative="less").pvalue
+    return p_value
+
+
+def _change_of_correct(result: Result, intervention: str) -> dict[Any, Any]:
+    """Return the fraction of correct answers under an intervention and its difference from the
+    untouched answers, paired by question, with its interval; {} if no question has both.
+    """
+    columns = ["correct:untouched", f"correct:{intervention}"]
+    pairs = result.wide.reindex(columns=columns).dropna()
+    if pairs.empty:
+        return {}
+    # both under the same name of a measure, as `compare` takes them
+    untouched, changed = (
+        pairs[column].rename("value").reset_index().assign(measure="correct:untouched")
+        for column in columns
+    )
+    [comparison] = compare(untouched, changed)[[*_CHANGE]].to_dict("records")
+    return {heading: comparison[name] for name, heading in _CHANGE.items()}
 
 
 def plain(text: str) -> str:
