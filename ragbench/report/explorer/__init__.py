@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.datasets.jsonl import json_line
 from ragbench.errors import ConfigError, DataError, visible
@@ -30,11 +30,11 @@ from ragbench.files import write_durably
 from ragbench.hints import suggesting
 from ragbench.report.explorer.contents import (
     Texts,
+    answers_to_show,
     conclusion_of,
-    doubtful_of,
+    doubtful_claims_of,
     measures_of,
     scores_of,
-    side_of,
 )
 from ragbench.report.page import check_output
 from ragbench.report.page.html_report import script_hash
@@ -94,40 +94,45 @@ def explore(
         # a pair that the user chose of several is concluded by itself
         decided = sides if contender else compared
         conclusion = conclusion_of(decided, sides[0].name, measure)
-    data, notes, source = _data_of_sides(sides, dataset)
+    data, notes, source = _shown_data(sides, dataset)
     shared = questions_of_all(sides)
     query_ids = [query_id for query_id in source.queries if query_id in shared]
     texts = Texts(data)
-    label = configurations(compared).set_index("name")["label"]
-    side_heads = []
+    label_of = configurations(compared).set_index("name")["label"]
+    described_sides = []
     answers_of_sides = []
     for result in sides:
-        doubtful = doubtful_of(result)
-        side_heads.append(
-            {"name": result.name, "label": label[result.name], "checked": doubtful is not None}
+        doubtful = doubtful_claims_of(result)  # None: no claims were checked
+        described_sides.append(
+            {"name": result.name, "label": label_of[result.name], "checked": doubtful is not None}
         )
         changed = _changed_documents(result, source, data)
-        answers_of_sides.append(side_of(result, texts, doubtful or {}, changed))
-    head: dict[str, Any] = {"testset": f"{data.name} selection", "split": data.split}
-    if data.name == "pydoc" and data.corpus:
-        head["corpus"] = "pydoc"  # the only one whose documents are found from any folder
+        answers_of_sides.append(answers_to_show(result, texts, doubtful or {}, changed))
     content = {
-        "sides": side_heads,
+        "sides": described_sides,
         "conclusion": conclusion,
         "measures": measures_of(compared, sides, main),
         "scores": scores_of(sides, query_ids),
         "questions": _questions(source, query_ids, data, texts, answers_of_sides),
         "documents": texts.pieces(),
         "causes": CAUSES,
-        "head": json_line(head),
+        "head": _head_of_selection(data),
         "notes": notes,
     }
     return Explorer(content, data)
 
 
+def _head_of_selection(data: Dataset) -> str:
+    """Return the first line of the test-set file that the explorer's page offers for download."""
+    head = {"testset": f"{data.name} selection", "split": data.split}
+    if data.name == "pydoc" and data.corpus:
+        head["corpus"] = "pydoc"  # the only one whose documents are found from any folder
+    return json_line(head)
+
+
 def _sides(compared: Results, baseline: str, contender: str, measure: str) -> Results:
-    """Return the one or two results that are shown: the baseline, and the contender or the best of
-    the others by a measure.
+    """Return the one or two results that are shown: A, the baseline, and B, the contender ("" = the
+    best of the others by a measure). A single result is shown alone.
     """
     first = baseline_name(compared, baseline)
     if contender == first:
@@ -140,64 +145,96 @@ def _sides(compared: Results, baseline: str, contender: str, measure: str) -> Re
     return Results([compared[first], compared[contender]])
 
 
-def _data_of_sides(sides: Results, dataset: Dataset | None) -> tuple[Dataset, list[str], Result]:
-    """Return the data that are shown, notes for the reader, and the result that was measured on
-    them: the first side, unless only the data of the second are at hand.
+class _ShownData(NamedTuple):
+    """The questions and documents that an explorer shows."""
+
+    dataset: Dataset
+    notes: list[str]
+    """For the reader: what is missing or different."""
+    source: Result
+    """The side that was measured on this dataset."""
+
+
+def _shown_data(sides: Results, dataset: Dataset | None) -> _ShownData:
+    """Return the data to show: the `dataset` of the user, or else the data of the first side, or of the
+    second if only its documents are at hand.
     """
     source = sides[0]
     if dataset is not None:
         source = next((side for side in sides if side.is_of(dataset)), source)
-    data, notes = data_of(source, dataset)
-    changes = ""
-    if len(sides) == 2:
-        first, second = sides
-        if first.dataset["fingerprint"] != second.dataset["fingerprint"]:
-            changes = data_changes(first.config, second.config) or "which changes is not known"
-            if dataset is None and notes:
-                other, other_notes = data_of(second, None)
-                if not other_notes:
-                    data, notes, source = other, other_notes, second
-    if changes:
-        notes = [f"A and B have different data ({changes}): shown is what both were asked.", *notes]
-    return data, notes, source
+    shown = _ShownData(*data_of(source, dataset), source)
+    changes = _data_changes_between(sides)
+    if not changes:
+        return shown
+    if dataset is None and shown.notes:
+        second = sides[1]
+        of_second = _ShownData(*data_of(second, None), second)
+        if not of_second.notes:
+            shown = of_second
+    note = f"A and B have different data ({changes}): shown is what both were asked."
+    return shown._replace(notes=[note, *shown.notes])
+
+
+def _data_changes_between(sides: Results) -> str:
+    """Return in words how the data of the second side differ from those of the first; "" if they do not
+    differ, or there is one side.
+    """
+    if len(sides) < 2:
+        return ""
+    first, second = sides
+    if first.dataset["fingerprint"] == second.dataset["fingerprint"]:
+        return ""
+    return data_changes(first.config, second.config) or "which changes is not known"
 
 
 def _changed_documents(result: Result, source: Result, data: Dataset) -> Collection[str]:
-    """Return the documents of `source` whose texts `result` did not see, as far as is known; all, if
-    the corpora differ and either result keeps no digest of each document.
+    """Return the ids of the documents in `data`, those of `source`, whose texts differ from those that
+    `result` searched. If the corpora differ and either result keeps no digest of each document, it is
+    unknown which: all are returned.
     """
     if result.dataset.get("corpus") == source.dataset.get("corpus"):
         return ()
-    seen = result.config.get("document_digests")
-    shown = source.config.get("document_digests")
-    if seen is None or shown is None:
+    searched_digests = result.config.get("document_digests")
+    shown_digests = source.config.get("document_digests")
+    if searched_digests is None or shown_digests is None:
         return frozenset(data.corpus)
-    return frozenset(doc_id for doc_id in data.corpus if seen.get(doc_id) != shown.get(doc_id))
+    return frozenset(
+        doc_id
+        for doc_id in data.corpus
+        if searched_digests.get(doc_id) != shown_digests.get(doc_id)
+    )
 
 
 def _questions(
-    first: Result,
+    source: Result,
     query_ids: Sequence[str],
     data: Dataset,
     texts: Texts,
     answers_of_sides: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Return each of these questions with its labels, and for each side its answer or {}."""
-    cases = data.case_of
-    categories = {case.query_id: case.category for case in first.cases}
+    """Return the fields of each question that the page shows: its labels, and for each side its answer,
+    {} without one.
+
+    Args:
+        source: the result that was measured on `data`.
+        texts: gets the evidence of the questions.
+        answers_of_sides: for each side query_id -> answer.
+    """
+    case_of = data.case_of
+    category_of = {case.query_id: case.category for case in source.cases}
     questions = []
     for query_id in query_ids:
-        text = first.queries[query_id]
-        case = cases[query_id]
-        evidence = [texts.place(span.doc_id, span.start, span.end) for span in case.evidence]
+        case = case_of[query_id]
         questions.append(
             {
                 "id": query_id,
-                "text": text,
-                "category": case.category or categories.get(query_id, ""),
+                "text": source.queries[query_id],
+                "category": case.category or category_of.get(query_id, ""),
                 "reference": case.reference_answer or "",
                 "case": json_line(case_line(entry_of_case(data, case))),
-                "evidence": evidence,
+                "evidence": [
+                    texts.place(span.doc_id, span.start, span.end) for span in case.evidence
+                ],
                 "sides": [answers.get(query_id, {}) for answers in answers_of_sides],
             }
         )
@@ -207,29 +244,32 @@ def _questions(
 def _compared(
     results: Result | Sequence[Result], baseline: str | Result, contender: str | Result
 ) -> Results:
-    """Return the given results; a side that is a result, and not among them, is appended.
+    """Return the results that the arguments of `explore` name: `results`, and a side that is given as
+    an object and is not among them.
 
     Raises:
         ConfigError: a side is neither a name nor a result, or three results are given as arguments.
     """
-    several = [results] if isinstance(results, Result) else list(results)
+    is_single = isinstance(results, Result)
+    compared = [results] if isinstance(results, Result) else list(results)
     for side in (baseline, contender):
         if isinstance(side, Result):
-            if not any(side is result for result in several):
-                several.append(side)
+            is_new = not any(side is result for result in compared)
+            if is_new:
+                compared.append(side)
         elif not isinstance(side, str):
             raise ConfigError(
                 f"a side is a {type(side).__name__}; expected the name of a result, or a result"
             )
-    if isinstance(results, Result) and len(several) == 3:
-        names = ", ".join(result.name for result in several)
+    if is_single and len(compared) == 3:
+        names = ", ".join(result.name for result in compared)
         raise ConfigError(
             f"an explorer shows two results, not {names}; write explore(a, b), or "
             "explore([a, b, c], b, c) to choose two of several"
         )
     if not isinstance(results, Results):
-        return Results(several)
-    return Results(several, baseline=results.baseline, race=results.race)
+        return Results(compared)
+    return Results(compared, baseline=results.baseline, race=results.race)
 
 
 def _name(side: str | Result) -> str:

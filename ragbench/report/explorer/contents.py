@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -43,18 +43,20 @@ class Texts:
     ) -> dict[str, Any]:
         """Return the id of a context and, if its text is known, its `place`.
 
-        A text that is not found word for word in a document, or is found in one of the documents
-        `changed`, has a place of its own, and `unplaced` is True: nothing is highlighted in the
-        document.
+        If the text is not found word for word in a document, or is found in one of the documents
+        `changed`, `unplaced` is True: its place is that of the passage itself, and nothing is
+        highlighted in the document.
         """
-        about: dict[str, Any] = {"id": masked_id(context_id)}
+        fields: dict[str, Any] = {"id": masked_id(context_id)}
         located = locate(context_id, passage, self._full)
-        if located and located[0] not in changed:
-            return {**about, "place": self.place(*located)}
+        if located:
+            doc_id, start, end = located
+            if doc_id not in changed:
+                return {**fields, "place": self.place(doc_id, start, end)}
         if passage is not None:
             text = masked(passage.text)
-            about["place"] = self._add(f"{context_id}\0{passage.text}", text, 0, len(text))
-        return {**about, "unplaced": True}
+            fields["place"] = self._add(f"{context_id}\0{passage.text}", text, 0, len(text))
+        return {**fields, "unplaced": True}
 
     def pieces(self) -> list[dict[str, Any]]:
         """Return for each document the pieces that a page shows, as [start, text] in order and
@@ -62,73 +64,92 @@ class Texts:
         """
         documents: list[dict[str, Any]] = []
         for key, text, ranges in self._shown:
-            merged: list[list[int]] = []
-            for start, end in sorted(ranges):
-                if merged and start <= merged[-1][1]:
-                    merged[-1][1] = max(end, merged[-1][1])
-                else:
-                    merged.append([start, end])
-            pieces = [[start, text[start:end]] for start, end in merged]
+            pieces = [[start, text[start:end]] for start, end in _merged(ranges)]
             doc_id = key.partition("\0")[0]  # the key of an unplaced text is `id\0text`
             documents.append({"id": masked_id(doc_id), "pieces": pieces})
         return documents
 
     def _add(self, key: str, text: str, start: int, end: int) -> list[int]:
+        """Add a range of a text to what is shown, and return its place; `key` identifies the text."""
         if key not in self._numbers:
             self._numbers[key] = len(self._shown)
             self._shown.append((key, text, []))
         number = self._numbers[key]
-        self._shown[number][2].append((start, end))
+        _, _, ranges = self._shown[number]
+        ranges.append((start, end))
         return [number, start, end]
 
 
-def side_of(
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges in order, those that touch or overlap as one.
+
+    >>> _merged([(4, 6), (0, 2), (1, 3)])
+    [(0, 3), (4, 6)]
+    """
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            last_start, last_end = merged.pop()
+            merged.append((last_start, max(end, last_end)))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def answers_to_show(
     result: Result,
     texts: Texts,
     doubtful: Mapping[str, list[list[str]]],
     changed: Collection[str] = (),
 ) -> dict[str, dict[str, Any]]:
-    """Return query_id -> answer, contexts and verdicts of one result, without empty fields; `changed`
-    are the documents whose texts this result did not see.
+    """Return query_id -> answer, contexts and verdicts of one result, without empty fields.
+
+    Args:
+        texts: gets the texts of the contexts.
+        doubtful: query_id -> its doubtful claims, as from `doubtful_claims_of`.
+        changed: ids of the documents whose texts in `texts` differ from those that the result
+            searched.
     """
-    sides = {}
+    answers = {}
     for case in result.cases:
         answer = result.answer_of[case.query_id]
-        passages = answer.passage_of
-        why = result.cause_of.get(case.query_id, {})
-        ids = answer.contexts or passages
+        passage_of = answer.passage_of
+        diagnosis = result.cause_of.get(case.query_id, {})
+        context_ids = answer.contexts or passage_of
         fields: dict[str, Any] = {
             "answer": case.answer,
             "outcome": case.outcome,
             "error": masked(answer.error or ""),
             "passed": case.passed,
             "reasons": list(case.reasons),
-            "cause": why.get("cause", ""),
-            "why": why.get("evidence", ""),
-            "contexts": [texts.context(each, passages.get(each), changed) for each in ids],
+            "cause": diagnosis.get("cause", ""),
+            "why": diagnosis.get("evidence", ""),
+            "contexts": [
+                texts.context(each, passage_of.get(each), changed) for each in context_ids
+            ],
             "cut": [*map(masked_id, answer.cut)],
             "claims": doubtful.get(case.query_id, []),
         }
-        sides[case.query_id] = {
+        answers[case.query_id] = {
             name: value for name, value in fields.items() if value not in ("", None, [])
         }
-    return sides
+    return answers
 
 
-def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
-    """Return query_id -> [claim, who doubts it], as evaluation or judge kept them; None if no
-    claims were checked.
+def doubtful_claims_of(result: Result) -> dict[str, list[list[str]]] | None:
+    """Return query_id -> [claim, who doubts it] for each claim of its answer that is doubtful; None if
+    no claims were checked. If several doubt a claim, the first is named.
     """
     measured = {part.name for part in result.perspectives if part.measured}
     if not measured & {"groundedness", "judge"}:
         return None
-    doubts: dict[str, dict[str, str]] = {}
-    for case, by, text in doubtful_claims(result):
-        doubts.setdefault(case.query_id, {}).setdefault(text, by)
-    pairs = {}
-    for query_id, found_by in doubts.items():
-        pairs[query_id] = [[claim, by] for claim, by in found_by.items()]
-    return pairs
+    doubts: dict[str, dict[str, str]] = {}  # query_id -> claim -> who doubts it
+    for case, found_by, claim in doubtful_claims(result):
+        doubts.setdefault(case.query_id, {}).setdefault(claim, found_by)
+    return {
+        query_id: [[claim, found_by] for claim, found_by in found_by_of.items()]
+        for query_id, found_by_of in doubts.items()
+    }
 
 
 def conclusion_of(results: Results, baseline: str, measure: str) -> list[str]:
@@ -140,8 +161,7 @@ def conclusion_of(results: Results, baseline: str, measure: str) -> list[str]:
 
 
 def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, Any]]:
-    """Return the measures of the axes, `main` first, each with its comparison: the script tests
-    nothing.
+    """Return the measures that the page can plot, `main` first, each with its comparison in words.
 
     `main` is compared as the leaderboard compares it, adjusted over all `results`; the others as
     one family.
@@ -150,15 +170,15 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
         DataError: nothing is scored.
     """
     # two sides are compared over the questions that decide
-    asked = sides.deciding(main).ids if len(sides) > 1 else sides[0].queries
-    names = _measure_names(sides, main, asked)
+    query_ids = sides.deciding(main).ids if len(sides) > 1 else sides[0].queries
+    names = _measure_names(sides, main, query_ids)
     if not names:
         raise DataError(
             f"{', '.join(side.name for side in sides)}: no measure scores a question of each"
         )
     if len(sides) == 1:
-        means = {row.measure: row for row in sides[0].rows}
-        return [_measure(name, [], _mean_sentence(means[name])) for name in names]
+        row_of = {row.measure: row for row in sides[0].rows}
+        return [_measure(name, [], _mean_sentence(row_of[name])) for name in names]
     first, second = sides[0].name, sides[1].name
     # what is warned of is in the column `note`, and from there in the sentence
     with warnings.catch_warnings(action="ignore", category=DataWarning):
@@ -171,7 +191,7 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     measures = []
     for row in table[table["name"] == second].to_dict("records"):
         counts = [row["wins"], row["losses"], row["ties"]]
-        measures.append(_measure(row["measure"], counts, _sentence(row, labels)))
+        measures.append(_measure(row["measure"], counts, _difference_sentence(row, labels)))
     return measures
 
 
@@ -179,20 +199,25 @@ def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> lis
     """Return the measures that every side has scored on one of these questions: `main`, the
     measures of the leaderboard and of the brief table, then the measures of a judge and of the user.
     """
-    scored = []
+    scored_of_sides = []
     for side in sides:
         rows = side.scores.dropna(subset=["value"])
-        scored.append(set(rows.loc[rows["query_id"].isin(query_ids), "measure"].unique()))
+        is_asked = rows["query_id"].isin(query_ids)
+        scored_of_sides.append(set(rows.loc[is_asked, "measure"]))
+    scored = set.intersection(*scored_of_sides)
     usual = (main, *LEADERBOARD, *BRIEF)
-    names = []
-    for name in dict.fromkeys([*usual, *sides[0].scores["measure"]]):
-        is_everywhere = all(name in measures for measures in scored)
-        if is_everywhere and (name in usual or perspective_of(name) in ("own", "judge")):
-            names.append(name)
-    return names
+    others = [
+        name
+        for name in sides[0].scores["measure"].unique()
+        if perspective_of(name) in ("own", "judge")
+    ]
+    return [name for name in dict.fromkeys([*usual, *others]) if name in scored]
 
 
 def _measure(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
+    """Return the fields of a measure for the page; `counts` are the questions on which B is better,
+    worse and equal, [] of a single result.
+    """
     return {
         "name": name,
         "meaning": meaning_of(name),
@@ -207,7 +232,7 @@ def _mean_sentence(row: MeasureResult) -> str:
     return f"Mean {row.measure} {mean} over {row.n_scored} of {plural(row.n, 'question')}."
 
 
-def _sentence(row: Mapping[Hashable, Any], labels: Sequence[str]) -> str:
+def _difference_sentence(row: Mapping[Hashable, Any], labels: Sequence[str]) -> str:
     """State how B differs from A by one measure, with their labels, and the decision if this measure
     decides.
     """
