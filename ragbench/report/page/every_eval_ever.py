@@ -2,9 +2,12 @@
 system, and the interval of each mean.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from ragbench.evaluation import Result
+from ragbench.evaluation.records import MeasureResult
 from ragbench.registry import meaning_of
 from ragbench.report.page.report_json import json_text
 
@@ -12,41 +15,18 @@ _UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 
 def report_every_eval_ever(result: Result) -> str:
-    """Write the measures that have a value, each with its 95 % interval; the model is the one that
-    wrote the answers, or else the system, with the parameters of the configuration.
+    """Write the measures that have a value, each with its 95 % interval, as JSON in the form of Every
+    Eval Ever. The model is the one that wrote the answers, or else the system, with the parameters of
+    the configuration.
     """
     models = [answer.usage.model for answer in result.answers if answer.usage]
     model = next(filter(None, models), f"ragbench:{result.name}").replace(":", "/", 1)
     seconds = datetime.fromisoformat(result.made_at).timestamp() if result.made_at else 0
-    data, settings = result.dataset, result.parameters
-    measured = [
-        {
-            "evaluation_name": f"{data['name']} {data['split']}",
-            "source_data": {"dataset_name": data["name"], "source_type": "other"},
-            "metric_config": {
-                "metric_name": row.measure,
-                "evaluation_description": meaning_of(row.measure),
-                "lower_is_better": row.lower_is_better,
-            },
-            "score_details": {
-                "score": row.value,
-                "uncertainty": {
-                    "num_samples": row.n_scored,
-                    "confidence_interval": {
-                        "lower": row.ci_low,
-                        "upper": row.ci_high,
-                        "confidence_level": 0.95,
-                    },
-                },
-            },
-        }
-        for row in result.rows
-        if None not in (row.value, row.ci_low, row.ci_high)
-    ]
+    parameters = {name: str(value) for name, value in result.parameters.items()}
     return json_text(
         {
             "schema_version": "0.3.0",
-            "evaluation_id": f"{data['name']}/{result.name}/{seconds:.0f}",
+            "evaluation_id": f"{result.dataset['name']}/{result.name}/{seconds:.0f}",
             "retrieved_timestamp": f"{seconds:.0f}",
             "source_metadata": {
                 "source_type": "evaluation_run",
@@ -60,8 +40,36 @@ def report_every_eval_ever(result: Result) -> str:
             "model_info": {
                 "name": model.rpartition("/")[2],
                 "id": model,
-                "additional_details": _UNKNOWN | {name: str(settings[name]) for name in settings},
+                "additional_details": _UNKNOWN | parameters,
             },
-            "evaluation_results": measured,
+            "evaluation_results": [
+                _measured(row, result.dataset)
+                for row in result.rows
+                if None not in (row.value, row.ci_low, row.ci_high)
+            ],
         }
     )
+
+
+def _measured(row: MeasureResult, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a measure with its value and interval in the form of Every Eval Ever."""
+    return {
+        "evaluation_name": f"{dataset['name']} {dataset['split']}",
+        "source_data": {"dataset_name": dataset["name"], "source_type": "other"},
+        "metric_config": {
+            "metric_name": row.measure,
+            "evaluation_description": meaning_of(row.measure),
+            "lower_is_better": row.lower_is_better,
+        },
+        "score_details": {
+            "score": row.value,
+            "uncertainty": {
+                "num_samples": row.n_scored,
+                "confidence_interval": {
+                    "lower": row.ci_low,
+                    "upper": row.ci_high,
+                    "confidence_level": 0.95,
+                },
+            },
+        },
+    }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ragbench.errors import plural
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.perspectives import attribution_doubt
-from ragbench.evaluation.records import CaseResult, MeasureResult
+from ragbench.evaluation.records import CaseResult, Comparison, MeasureResult
 from ragbench.report.page.sentences import aim, failed_cases, number, signed, templates
 
 
@@ -50,31 +50,42 @@ def _checks(result: Result) -> list[Check]:
     checks = [Check("evaluation", measured, "nothing could be measured", seconds=result.seconds)]
     checks += [_target(result, row) for row in result.rows if row.target is not None]
     if result.comparison is not None:
-        against = f"against {result.comparison.baseline}"
-        for change in result.comparison.changes:
-            outcome = "failed" if change.verdict == "regression" else "passed"
-            values = f"{number(change.baseline)} -> {number(change.contender)}"
-            message = f"regression: {values}, difference {signed(change.difference)}"
-            checks.append(Check(f"{change.measure} {against}", outcome, message))
-        for group in result.comparison.pass_fail:
-            outcome = "failed" if group.verdict == "regression" else "passed"
-            message = f"regression: {len(group.newly_failing)} newly failing of {group.n}"
-            newly_failing = [f"{flip.query_id} {flip.question}" for flip in group.newly_failing]
-            checks.append(Check(f"{group.what} {against}", outcome, message, newly_failing))
+        checks += _comparison_checks(result.comparison)
     if n_judged := result.counts.get("judgements"):
         outcome = "failed" if result.judge_failed else "passed"
-        failed = result.counts["failed_judgements"]
-        message = f"the judge failed on {failed} of {plural(n_judged, 'answer')}"
+        n_failed = result.counts["failed_judgements"]
+        message = f"the judge failed on {n_failed} of {plural(n_judged, 'answer')}"
         checks.append(Check("judge", outcome, message))
     if "retrieval" in result.settings.get("perspectives", ()):
-        foreign = attribution_doubt(result.system)
         outcome = "failed" if result.system.get("is_foreign") else "passed"
-        checks.append(Check("passages are of the documents", outcome, foreign))
+        message = attribution_doubt(result.system)
+        checks.append(Check("passages are of the documents", outcome, message))
+    return checks
+
+
+def _comparison_checks(comparison: Comparison) -> list[Check]:
+    """Return a test case for each measure, and for each kind of pass and fail, that is compared with
+    the baseline; a regression is a failure.
+    """
+    against = f"against {comparison.baseline}"
+    checks = []
+    for change in comparison.changes:
+        outcome = "failed" if change.verdict == "regression" else "passed"
+        values = f"{number(change.baseline)} -> {number(change.contender)}"
+        message = f"regression: {values}, difference {signed(change.difference)}"
+        checks.append(Check(f"{change.measure} {against}", outcome, message))
+    for group in comparison.pass_fail:
+        outcome = "failed" if group.verdict == "regression" else "passed"
+        message = f"regression: {len(group.newly_failing)} newly failing of {group.n}"
+        newly_failing = [f"{flip.query_id} {flip.question}" for flip in group.newly_failing]
+        checks.append(Check(f"{group.what} {against}", outcome, message, newly_failing))
     return checks
 
 
 def _target(result: Result, row: MeasureResult) -> Check:
-    """Return the test case of a measure with a target."""
+    """Return the test case of a measure with a target: skipped if the test set cannot reach the target,
+    or nothing was measured; a gate that was not measured has failed.
+    """
     target = aim(row.target, row.lower_is_better)
     name = f"{row.measure} {target}"
     seconds = result.timings.get(row.perspective, 0.0)
@@ -88,8 +99,8 @@ def _target(result: Result, row: MeasureResult) -> Check:
         return Check(name, "failed", message, details, seconds)
     if row.verdict == "unreachable":
         return Check(name, "skipped", "beyond the ceiling of this test set", seconds=seconds)
-    outcome = "failed" if row.measure in result.settings.get("gates", ()) else "skipped"
-    return Check(name, outcome, "not measured", seconds=seconds)
+    is_gate = row.measure in result.settings.get("gates", ())
+    return Check(name, "failed" if is_gate else "skipped", "not measured", seconds=seconds)
 
 
 def _state(case: CaseResult) -> str:

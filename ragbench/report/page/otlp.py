@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.evaluation import Result
 from ragbench.metrics.system_outcomes import by_stage
@@ -21,7 +21,15 @@ from ragbench.types import Answer, Passage
 _REST = ("citations", "flags", "outcome", "confidence", "latency_ms", "usage", "error")
 _TYPES = {int: "intValue", float: "doubleValue"}
 
-_Part = tuple[str, int, int, str, dict[str, Any]]  # kind, beginning, end, output, attributes
+
+class _Span(NamedTuple):
+    """A step of an answer, as a trace shows it; times are nanoseconds since 1970."""
+
+    kind: str
+    start: int
+    end: int
+    output: str
+    attributes: dict[str, Any]
 
 
 def report_traces(result: Result) -> str:
@@ -30,36 +38,18 @@ def report_traces(result: Result) -> str:
     is the result.
     """
     chunks = result.output.texts if result.output else ()
-    texts = {each.chunk_id: Passage(each.chunk_id, each.text, each.doc_id) for each in chunks}
+    passage_of = {each.chunk_id: Passage(each.chunk_id, each.text, each.doc_id) for each in chunks}
     begin = datetime.fromisoformat(result.made_at).timestamp() if result.made_at else 0.0
+    service = {"key": "service.name", "value": {"stringValue": result.name}}
     lines = []
     for answer in result.answers:
+        question = result.queries.get(answer.query_id, "")
+        status = {"code": 2, "message": answer.error} if answer.failed else {}
         digest = hashlib.sha256(f"{result.name} {answer.query_id}".encode()).hexdigest()
-        spans: list[dict[str, Any]] = []
-        for kind, start, end, output, attributes in _parts(answer, texts, round(begin * 1e9)):
-            values = {
-                "openinference.span.kind": kind,
-                "input.value": result.queries.get(answer.query_id, ""),
-                "output.value": output,
-                **attributes,
-            }
-            spans.append(
-                {
-                    "traceId": digest[:32],
-                    "spanId": f"{digest[32:47]}{len(spans)}",
-                    "parentSpanId": f"{digest[32:47]}0" if spans else "",
-                    "name": kind.lower(),
-                    "startTimeUnixNano": str(start),
-                    "endTimeUnixNano": str(end),
-                    "attributes": [
-                        {"key": key, "value": {_TYPES.get(type(value), "stringValue"): value}}
-                        for key, value in values.items()
-                        if value not in (None, "")
-                    ],
-                    "status": {"code": 2, "message": answer.error} if answer.failed else {},
-                }
-            )
-        service = {"key": "service.name", "value": {"stringValue": result.name}}
+        spans = [
+            _span_record(span, number, digest, question, status)
+            for number, span in enumerate(_spans(answer, passage_of, round(begin * 1e9)))
+        ]
         resource_spans = {
             "resource": {"attributes": [service]},
             "scopeSpans": [{"scope": {"name": "ragbench"}, "spans": spans}],
@@ -68,36 +58,83 @@ def report_traces(result: Result) -> str:
     return "".join(lines)
 
 
-def _parts(answer: Answer, texts: Mapping[str, Passage], begin: int) -> list[_Part]:
-    """Return the spans of an answer's trace: the whole (CHAIN), the search (RETRIEVER) and, if a
-    language model was asked, its request (LLM).
+def _span_record(
+    span: _Span, number: int, digest: str, question: str, status: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a span in the form of OTLP's JSON.
 
     Args:
-        texts: chunk id -> its passage; passages that the answer holds replace them.
-        begin: nanoseconds since 1970, as are the times in the spans.
+        number: of the span in its trace; the others are inside of span 0.
+        digest: hex digits, of which the ids of the trace and of the span are made.
+        status: code and message of an answer that failed; {} of others.
     """
-    durations = {name: max(1, round(ms * 1e6)) for name, ms in by_stage(answer.latency_ms).items()}
-    searched = begin + durations.get("retrieve", 1)
-    replied = searched + durations.get("generate", 1)
+    values = {
+        "openinference.span.kind": span.kind,
+        "input.value": question,
+        "output.value": span.output,
+        **span.attributes,
+    }
+    return {
+        "traceId": digest[:32],
+        "spanId": f"{digest[32:47]}{number}",
+        "parentSpanId": f"{digest[32:47]}0" if number else "",
+        "name": span.kind.lower(),
+        "startTimeUnixNano": str(span.start),
+        "endTimeUnixNano": str(span.end),
+        "attributes": [
+            {"key": key, "value": {_TYPES.get(type(value), "stringValue"): value}}
+            for key, value in values.items()
+            if value not in (None, "")
+        ],
+        "status": status,
+    }
+
+
+def _spans(answer: Answer, passage_of: Mapping[str, Passage], begin: int) -> list[_Span]:
+    """Return the spans of an answer's trace: the whole (CHAIN), the search (RETRIEVER) and, if a
+    language model was asked, its request (LLM), which follows the search.
+
+    Args:
+        passage_of: chunk id -> its passage; passages that the answer holds replace them.
+        begin: nanoseconds since 1970.
+    """
+    duration_of = {
+        name: max(1, round(ms * 1e6)) for name, ms in by_stage(answer.latency_ms).items()
+    }
+    searched_at = begin + duration_of.get("retrieve", 1)
+    replied_at = searched_at + duration_of.get("generate", 1)
+    end = max(replied_at, begin + duration_of.get("total", 1))
     rest = {name: value for name, value in asdict(answer).items() if name in _REST and value}
-    root = {"ragbench.query_id": answer.query_id, "ragbench.answer": json.dumps(rest)}
-    passages = {**texts, **answer.passage_of}
-    search: dict[str, Any] = {}
-    for rank, context in enumerate(answer.contexts):
-        passage = passages.get(context, Passage(context, ""))
-        path = f"retrieval.documents.{rank}.document"
-        search |= {f"{path}.id": context, f"{path}.content": passage.text}
-        search |= {f"{path}.score": passage.score, f"{path}.doc_id": passage.doc_id}
-    end = max(replied, begin + durations.get("total", 1))
-    parts = [
-        ("CHAIN", begin, end, answer.text, root),
-        ("RETRIEVER", begin, searched, "", search),
+    whole = {"ragbench.query_id": answer.query_id, "ragbench.answer": json.dumps(rest)}
+    contexts = _attributes_of_contexts(answer, {**passage_of, **answer.passage_of})
+    spans = [
+        _Span("CHAIN", begin, end, answer.text, whole),
+        _Span("RETRIEVER", begin, searched_at, "", contexts),
     ]
     if usage := answer.usage:
-        tokens = {"prompt": usage.input_tokens, "completion": usage.output_tokens}
-        model: dict[str, Any] = {
-            f"llm.token_count.{name}": number for name, number in tokens.items()
+        request = {
+            "llm.token_count.prompt": usage.input_tokens,
+            "llm.token_count.completion": usage.output_tokens,
+            "llm.model_name": usage.model,
         }
-        model["llm.model_name"] = usage.model
-        parts.append(("LLM", searched, replied, usage.text, model))
-    return parts
+        spans.append(_Span("LLM", searched_at, replied_at, usage.text, request))
+    return spans
+
+
+def _attributes_of_contexts(
+    answer: Answer, passage_of: Mapping[str, Passage]
+) -> dict[str, str | float | None]:
+    """Return the attributes of the contexts of an answer, numbered from 0 by their ranks; a context
+    without a passage has no text.
+    """
+    attributes: dict[str, str | float | None] = {}
+    for rank, context_id in enumerate(answer.contexts):
+        passage = passage_of.get(context_id, Passage(context_id, ""))
+        prefix = f"retrieval.documents.{rank}.document"
+        attributes |= {
+            f"{prefix}.id": context_id,
+            f"{prefix}.content": passage.text,
+            f"{prefix}.score": passage.score,
+            f"{prefix}.doc_id": passage.doc_id,
+        }
+    return attributes

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ragbench.evaluation import CAUSES, Result
 from ragbench.evaluation.records import CaseResult, MeasureResult
@@ -42,120 +43,155 @@ def anchor(query_id: str) -> str:
     ('q-q7', 'q-What-s-new--7cd0dd21')
     """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", query_id)
-    same = safe == query_id and len(safe) <= 60
-    return (
-        f"q-{safe}"
-        if same
-        else f"q-{safe[:50]}-{hashlib.sha256(query_id.encode()).hexdigest()[:8]}"
-    )
+    if safe == query_id and len(safe) <= 60:
+        return f"q-{safe}"
+    digest = hashlib.sha256(query_id.encode()).hexdigest()
+    return f"q-{safe[:50]}-{digest[:8]}"
 
 
 def leading_measures(
     rows: dict[str, list[MeasureResult]], cases: Sequence[CaseResult]
 ) -> dict[str, MeasureResult]:
-    """Return perspective -> the first of its measures that not all questions have alike."""
-    leading: dict[str, MeasureResult] = {}
+    """Return for each perspective the first of its measures in which questions differ; none for
+    "overall", and for a perspective in which all questions have the same values.
+
+    Args:
+        rows: perspective -> its measures.
+    """
+    leading = {}
     for perspective, measures in rows.items():
-        for row in measures if perspective != "overall" else ():
-            if len({case.scores.get(row.measure) for case in cases} - {None}) > 1:
-                leading.setdefault(perspective, row)
+        if perspective == "overall":
+            continue
+        for row in measures:
+            values = {case.scores.get(row.measure) for case in cases} - {None}
+            if len(values) > 1:
+                leading[perspective] = row
+                break
     return leading
 
 
 def question_details(
     result: Result, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
 ) -> tuple[dict[str, Details], list[str]]:
-    """Return query_id -> details of every question, and notes for the reader about missing texts. The
-    questions in `shown` have the texts of their contexts, the others only the ids.
+    """Return query_id -> details of every question, and notes for the reader about missing texts.
+
+    Args:
+        shown: the questions whose contexts are shown with their texts; the others have only the ids.
+        leading: perspective -> the measure by which a question is weak in it.
     """
-    texts, notes = _texts(result, shown) if shown else ({}, [])
+    retrieved_of, notes = _retrieved_texts(result, shown) if shown else ({}, [])
     details = {}
     for case in result.cases:
-        cause = result.cause_of.get(case.query_id, {})
-        unread: list[tuple[str, list[Part]]] = [(context_id, []) for context_id in case.retrieved]
-        contexts, lost = texts.get(case.query_id, (unread, []))
+        diagnosis = result.cause_of.get(case.query_id, {})
+        retrieved = retrieved_of.get(case.query_id)
+        if retrieved is None:
+            retrieved = _Retrieved([(context_id, []) for context_id in case.retrieved], [])
+        weak = [name for name, row in leading.items() if _below(case.scores[row.measure], row)]
         details[case.query_id] = Details(
-            anchor(case.query_id),
-            CAUSES.get(cause.get("cause", ""), ""),
-            masked(cause.get("evidence", "")),
-            tuple(name for name, row in leading.items() if _below(case.scores[row.measure], row)),
-            contexts[:_CONTEXTS],
-            max(0, len(contexts) - _CONTEXTS),
-            lost,
+            anchor=anchor(case.query_id),
+            cause=CAUSES.get(diagnosis.get("cause", ""), ""),
+            why=masked(diagnosis.get("evidence", "")),
+            weak=tuple(weak),
+            contexts=retrieved.contexts[:_CONTEXTS],
+            more=max(0, len(retrieved.contexts) - _CONTEXTS),
+            lost=retrieved.lost,
         )
     return details, notes
 
 
 def _below(value: float | None, row: MeasureResult) -> bool:
+    """Return True if the value of a question is worse than the mean of its measure."""
     if value is None or row.value is None:
         return False
     return value > row.value if row.lower_is_better else value < row.value
 
 
-_Shown = tuple[list[tuple[str, list[Part]]], list[str]]
+class _Retrieved(NamedTuple):
+    """The contexts of an answer, as (id, parts), and the texts of the evidence that is in none."""
+
+    contexts: list[tuple[str, list[Part]]]
+    lost: list[str]
 
 
-def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Shown], list[str]]:
-    data, notes = data_of(result, None)
-    full = {doc_id: document.full_text for doc_id, document in data.corpus.items()}
-    cases = data.case_of
-    return {
-        case.query_id: _of_question(cases[case.query_id], result.answer_of[case.query_id], full)
-        for case in shown
-    }, notes
-
-
-def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
-    """Return the contexts of an answer, with the evidence in them marked, and the texts of the evidence
-    spans of which no context has a character. `full` is document id -> text.
+def _retrieved_texts(
+    result: Result, cases: Sequence[CaseResult]
+) -> tuple[dict[str, _Retrieved], list[str]]:
+    """Return query_id -> the contexts of these questions with their texts, and notes for the reader
+    about missing documents.
     """
-    passages = answer.passage_of
+    data, notes = data_of(result, None)
+    full_text_of = {doc_id: document.full_text for doc_id, document in data.corpus.items()}
+    case_of = data.case_of
+    retrieved_of = {}
+    for case in cases:
+        query_id = case.query_id
+        retrieved_of[query_id] = _retrieved(
+            case_of[query_id], result.answer_of[query_id], full_text_of
+        )
+    return retrieved_of, notes
+
+
+def _retrieved(case: Case, answer: Answer, full_text_of: dict[str, str]) -> _Retrieved:
+    """Return the contexts of an answer, with the evidence in them marked, and the texts of the evidence
+    spans of which no context has a character. `full_text_of` is document id -> text.
+    """
+    passage_of = answer.passage_of
+    known_evidence = [span for span in case.evidence if span.doc_id in full_text_of]
+    found: list[Span] = []
     contexts: list[tuple[str, list[Part]]] = []
-    lost = [span for span in case.evidence if span.doc_id in full]
-    for context_id in answer.contexts or passages:
-        passage = passages.get(context_id)
-        if located := locate(context_id, passage, full):
+    for context_id in answer.contexts or passage_of:
+        passage = passage_of.get(context_id)
+        located = locate(context_id, passage, full_text_of)
+        if located:
             doc_id, start, end = located
-            evidence = [
+            inside = [
                 span
-                for span in sorted(case.evidence, key=lambda span: span.start)
+                for span in known_evidence
                 if span.doc_id == doc_id and span.start < end and start < span.end
             ]
-            lost = [span for span in lost if span not in evidence]
-            parts = _marked(full[doc_id], start, end, evidence)
+            found += inside
+            in_order = sorted(inside, key=lambda span: span.start)
+            parts = _marked(full_text_of[doc_id], start, end, in_order)
         else:
             parts = [(masked(passage.text) if passage else "", False)]
         contexts.append((masked_id(context_id), _abridged(parts)))
-    return contexts, [masked(full[span.doc_id][span.start : span.end]) for span in lost]
+    lost = [span for span in known_evidence if span not in found]
+    texts = [masked(full_text_of[span.doc_id][span.start : span.end]) for span in lost]
+    return _Retrieved(contexts, texts)
 
 
 def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part]:
-    """Return the characters from start to end, cut where evidence begins and ends; without marks
-    where a secret is masked.
+    """Return the characters from start to end, cut where evidence begins and ends. A text with a
+    secret, which is masked, is one part without marks.
+
+    Args:
+        spans: evidence in order of its starts; spans may overlap.
 
     >>> _marked("abcdef", 0, 5, [Span("d", 1, 3), Span("d", 2, 4)])
     [('a', False), ('bc', True), ('d', True), ('e', False)]
     """
-    if (safe := masked(text[start:end])) != text[start:end]:
+    safe = masked(text[start:end])
+    if safe != text[start:end]:
         return [(safe, False)]
-    parts, at = [], start
+    parts = []
+    position = start
     for span in spans:
-        parts += [
-            (text[at : span.start], False),
-            (text[max(at, span.start) : min(span.end, end)], True),
-        ]
-        at = max(at, span.end)
-    return [part for part in [*parts, (text[at:end], False)] if part[0]]
+        parts.append((text[position : span.start], False))
+        parts.append((text[max(position, span.start) : min(span.end, end)], True))
+        position = max(position, span.end)
+    parts.append((text[position:end], False))
+    return [part for part in parts if part[0]]
 
 
 def _abridged(parts: Sequence[Part]) -> list[Part]:
-    """Abridge long stretches without evidence to their beginning and end."""
+    """Return the parts without empty ones; a long part without evidence is cut to its beginning and
+    end.
+    """
     half = _LONG // 2
-    return [
-        (
-            f"{text[:half]} […] {text[-half:]}" if len(text) > _LONG + 100 and not gold else text,
-            gold,
-        )
-        for text, gold in parts
-        if text
-    ]
+    abridged = []
+    for text, is_evidence in parts:
+        if len(text) > _LONG + 100 and not is_evidence:
+            text = f"{text[:half]} […] {text[-half:]}"
+        if text:
+            abridged.append((text, is_evidence))
+    return abridged
