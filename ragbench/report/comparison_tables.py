@@ -1,7 +1,6 @@
 """Tables and sentences about several configurations: what `compare.ipynb` shows between its figures."""
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -57,8 +56,8 @@ def disagreements(
     table = table.loc[largest_gaps.index].round(3)
     label_of = dict(zip(board["name"], board["label"], strict=True))
     table = table.set_axis([label_of[name] for name in best_two], axis=1)
-    questions: Iterable[object] = table.index.map(results[best_two[0]].queries) if best_two else []
-    table.insert(0, "question", questions)
+    text_of = results[best_two[0]].queries if best_two else {}
+    table.insert(0, "question", [text_of[str(query_id)] for query_id in table.index])
     return table
 
 

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -49,11 +49,12 @@ def report_html(result: Result) -> str:
         "Made": {"at": result.made_at, "seconds": dict(result.timings), **result.environment},
     }
     script = files(__package__).joinpath("report.js").read_text(encoding="utf-8")
+    shown_rows = [row for rows in texts["measures"].values() for row in rows]
     return _template().render(
         texts,
         counts=Counter(row.verdict for row in result.rows),
         case_measures=_case_measures(result),
-        case_scores=[row.measure for rows in texts["measures"].values() for row in rows],
+        case_scores=[row.measure for row in shown_rows],
         details=details,
         notes=notes,
         filters=_filters(failed, details, leading),
@@ -78,30 +79,35 @@ def _filters(
     details: Mapping[str, Details],
     leading: Mapping[str, MeasureResult],
 ) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Return name, label and options of each filter of the failed questions that has a value; an
-    option is a value with its words.
+    """Return the filters of the failed questions, as (name, label, options): by category, cause and
+    weak perspective; one without options is left out. An option is (value, words), such as
+    ("retrieval", "retrieval: nDCG@10 below the mean 0.712 (4)"), with the number of its questions.
     """
     details_of_failed = [details[case.query_id] for case in failed]
-    categories = Counter(case.category for case in failed)
-    causes = Counter(each.cause for each in details_of_failed)
-    weak = Counter(name for each in details_of_failed for name in each.weak)
-    words = {}
+    words_of_perspective = {}
     for name, row in leading.items():
         side = "above" if row.lower_is_better else "below"
-        words[name] = f"{name}: {row.measure} {side} the mean {sentences.number(row.value)}"
-    filters = []
-    for name, label, counts in (
-        ("category", "Category", categories),
-        ("cause", "Cause of failure", causes),
-        ("weak", "Weak perspective", weak),
-    ):
-        options = []
-        for value, n in sorted(counts.items()):
-            if value:
-                options.append((value, f"{words.get(value, value)} ({n})"))
-        if options:
-            filters.append((name, label, options))
-    return filters
+        mean = sentences.number(row.value)
+        words_of_perspective[name] = f"{name}: {row.measure} {side} the mean {mean}"
+    categories = [case.category for case in failed]
+    causes = [each.cause for each in details_of_failed]
+    weak = [name for each in details_of_failed for name in each.weak]
+    filters = [
+        ("category", "Category", _options(categories, {})),
+        ("cause", "Cause of failure", _options(causes, {})),
+        ("weak", "Weak perspective", _options(weak, words_of_perspective)),
+    ]
+    return [each for each in filters if each[-1]]
+
+
+def _options(values: Iterable[str], words_of: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return each value but "" once, with its words (or itself) and how often it occurs.
+
+    >>> _options(["b", "a", "", "b"], {"b": "B"})
+    [('a', 'a (1)'), ('b', 'B (2)')]
+    """
+    counts = sorted(Counter(filter(None, values)).items())
+    return [(value, f"{words_of.get(value, value)} ({n})") for value, n in counts]
 
 
 def interval_bar(
@@ -112,24 +118,26 @@ def interval_bar(
     ceiling: float | None = None,
     lower_is_better: bool = False,
 ) -> dict[str, Any]:
-    """Return the places of the parts of a measure's bar, in units of its view box, from left to
-    right: "value", "low" and "width" of the interval, "target", and "beyond", the start and end of
-    the part past the ceiling. A part that is not known is None.
+    """Return where to draw the parts of a measure's bar, in units of the view box, from left to right:
+    "value" and "target"; "low" and "width" of the interval; "beyond", the start and end of the part
+    that no system can reach (past the ceiling). A part that is not known is None.
+
+    The bar ends at 1, or a little beyond the largest of these numbers if that is greater.
 
     >>> bar = interval_bar(0.5, 0.25, 0.75, target=0.6)
     >>> bar["value"], bar["low"], bar["width"], bar["target"]
     (110.0, 58.0, 104.0, 130.8)
     """
     numbers = {"value": value, "low": low, "high": high, "target": target, "ceiling": ceiling}
-    known = {name: end for name, end in numbers.items() if end is not None}
+    known = {name: number for name, number in numbers.items() if number is not None}
     largest = max([1.0, *known.values()])
     axis_end = 1.0 if largest <= 1.0 else largest * 1.05
-    place_of = {name: _place(end / axis_end) for name, end in known.items()}
+    place_of = {name: _place(number / axis_end) for name, number in known.items()}
     start = width = None
     if "low" in place_of and "high" in place_of:
         start = place_of["low"]
         width = round(place_of["high"] - start, 1)
-    beyond = None  # the part that no system could reach
+    beyond = None
     if ceiling is not None and 0 < ceiling < axis_end - 1e-9:
         if lower_is_better:
             beyond = (_place(0), place_of["ceiling"])
@@ -150,34 +158,38 @@ def _place(fraction: float) -> float:
 
 
 def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
-    """Return the places of the marks of a forest plot: the end of its axis, and measure -> places of
-    its difference and interval, on one scale for all.
+    """Return where to draw differences and their intervals in a forest plot, in units of the view box:
+    "end", the end of its axis, and "rows", measure -> places. All are on one axis from -end to end.
 
     Only changes with an interval are drawn, of known measures that have bounds.
-
-    The axis ends at the first of 1, 2 or 5 times a power of ten that the widest interval does not
-    pass, from 0.01 to 1.
 
     >>> marks = forest_marks([Change("RR", "", 0.6, 0.7, 0.1, -0.1, 0.5, 0.4, 0.2, 20, 5, 3, "")])
     >>> marks["end"], marks["rows"]["RR"]
     (0.5, {'low': 89.2, 'high': 214.0, 'value': 130.8})
     """
-    marks_of = {}
+    values_of = {}
     for change in changes:
         low, high = change.ci_low, change.ci_high
         is_bounded = perspective_of(change.measure) and None not in bounds_of(change.measure)
         if is_bounded and low is not None and high is not None:
             difference = change.difference or 0.0
-            marks_of[change.measure] = {"low": low, "high": high, "value": difference}
-    furthest = 0.01
-    for marks in marks_of.values():
-        furthest = max([furthest, *(abs(end) for end in marks.values())])
-    steps = [step * 10.0**power for power in (-2, -1) for step in (1, 2, 5)]
-    axis_end = next((step for step in steps if step >= furthest - 1e-12), 1.0)
+            values_of[change.measure] = {"low": low, "high": high, "value": difference}
+    axis_end = _axis_end([number for values in values_of.values() for number in values.values()])
     rows = {}
-    for measure, marks in marks_of.items():
-        rows[measure] = {name: _place((value / axis_end + 1) / 2) for name, value in marks.items()}
+    for measure, values in values_of.items():
+        rows[measure] = {name: _place((x / axis_end + 1) / 2) for name, x in values.items()}
     return {"end": axis_end, "rows": rows}
+
+
+def _axis_end(numbers: Sequence[float]) -> float:
+    """Return the first of 0.01, 0.02, 0.05, 0.1, ... 1 that no absolute number exceeds; 1 at most.
+
+    >>> _axis_end([-0.1, 0.03]), _axis_end([0.11]), _axis_end([])
+    (0.1, 0.2, 0.01)
+    """
+    furthest = max(map(abs, numbers), default=0.01)
+    steps = [step * 10.0**power for power in (-2, -1) for step in (1, 2, 5)]
+    return next((step for step in steps if step >= furthest - 1e-12), 1.0)
 
 
 def _case_measures(result: Result) -> list[str]:
@@ -194,7 +206,7 @@ def _case_measures(result: Result) -> list[str]:
 
 @cache
 def _template() -> Template:
-    """Return the template of the report with its filters and the functions that it calls."""
+    """Return the template of report.html, with the functions and constants that it uses."""
     environment = sentences.templates(autoescape=True, finalize=visible)
     environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.globals.update(

@@ -38,6 +38,7 @@ _BEGINNINGS = (
     "# Evaluation: ",
     "# Comparison of ",
 )
+_WAY_OUT = "already; name another one, or replace it with --force"
 _GENERATOR = '<meta name="generator" content="ragbench">'
 
 
@@ -74,25 +75,29 @@ def _problem(path: Path, force: bool) -> str:
 
     `force` allows to replace a report or an evaluation, but no other file or folder.
     """
-    way_out = "already; name another one, or replace it with --force"
     if not path.exists():
         return _wrong_ending(path)
     if is_report_file(path):
-        if path.is_dir():
-            return "is a folder; name a file for the report"
-        begin = path.read_bytes()[:500].decode("utf-8", "replace")
-        if not begin.startswith(_BEGINNINGS) and _GENERATOR not in begin:
-            return "is a file that is not a report of an evaluation; name another one"
-        return "" if force else f"holds a report {way_out}"
+        return _problem_of_file(path, force)
     if not path.is_dir():
         return f"is a file; name a folder for the report, or a file ending in {_ENDINGS}"
     inside = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(STAGING))
-    if strangers := [name for name in inside if name not in ALL_FILES]:
-        return f"holds {strangers[0]!r}, which is not part of an evaluation; name another folder"
-    holds_evaluation = inside not in ([], [JOURNAL])  # a journal alone: it was stopped
-    if holds_evaluation and not force:
-        return f"holds an evaluation {way_out}"
-    return ""
+    foreign = [name for name in inside if name not in ALL_FILES]
+    if foreign:
+        return f"holds {foreign[0]!r}, which is not part of an evaluation; name another folder"
+    is_unfinished = inside in ([], [JOURNAL])  # a journal alone: the evaluation was stopped
+    return "" if force or is_unfinished else f"holds an evaluation {_WAY_OUT}"
+
+
+def _problem_of_file(path: Path, force: bool) -> str:
+    """Return why an existing file cannot be replaced by a report, as `_problem` does."""
+    if path.is_dir():
+        return "is a folder; name a file for the report"
+    beginning = path.read_bytes()[:500].decode("utf-8", "replace")
+    is_report = beginning.startswith(_BEGINNINGS) or _GENERATOR in beginning
+    if not is_report:
+        return "is a file that is not a report of an evaluation; name another one"
+    return "" if force else f"holds a report {_WAY_OUT}"
 
 
 def _wrong_ending(path: Path) -> str:
@@ -128,25 +133,23 @@ def write_report(
             kind (scores.csv).
     """
     path = Path(path)
-    suffix = ".eee.json" if path.name.endswith(".eee.json") else path.suffix.lower()
-    forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
-    if not isinstance(result, Result):
-        result = Results(result)
-        if len(result) == 1:
-            result = result[0]
-        else:
-            forms = _OF_SEVERAL
+    shown: Any = result if isinstance(result, Result) else Results(result)
+    if isinstance(shown, Results) and len(shown) == 1:
+        shown = shown[0]
+    forms: Mapping[str, Callable[[Any], str]]
+    forms = _OF_ONE if isinstance(shown, Result) else _OF_SEVERAL
     if not path.exists() and (problem := _wrong_ending(path)):
         raise ConfigError(f"{path} {problem}")
-    files = {path / f"report{form}": form for form in _OF_SEVERAL}
     if is_report_file(path):
-        files = {path: suffix}
+        suffix = ".eee.json" if path.name.endswith(".eee.json") else path.suffix.lower()
         if suffix not in forms:
             raise ConfigError(
                 f"{path}: JUnit XML and traces are of one result; write several as .html, .md or "
                 ".json"
             )
-    texts = {file: forms[form](result) for file, form in files.items()}
+        texts = {path: forms[suffix](shown)}
+    else:
+        texts = {path / f"report{suffix}": forms[suffix](shown) for suffix in _OF_SEVERAL}
     try:
         for file in texts:
             if problem := _problem(file, force):

@@ -10,8 +10,9 @@ from ragbench.registry import DESIGN_NAMES
 
 def report_json(result: Result) -> str:
     """Return the text of report.json: fields in their order, numbers to 6 decimals, never NaN."""
-    decided, settings = result.decisions, result.settings
-    del decided["rows"], decided["verdicts"]
+    decisions = result.decisions
+    del decisions["rows"], decisions["verdicts"]  # measures and questions hold them
+    is_pipeline_preset = result.settings.get("preset") == "pipeline"
     record = {
         "ragbench": "report",
         "name": result.name,
@@ -22,11 +23,11 @@ def report_json(result: Result) -> str:
         "settings": result.settings,
         "facts": result.facts,
         "counts": result.counts,
-        **({"metrics": _design_metrics(result)} if settings.get("preset") == "pipeline" else {}),
+        **({"metrics": _design_metrics(result)} if is_pipeline_preset else {}),
         "measures": result.rows,
         "questions": result.cases,
         "categories": result.categories,
-        **decided,
+        **decisions,
         "seconds": result.timings,
         "environment": result.environment,
     }

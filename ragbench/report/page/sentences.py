@@ -41,14 +41,34 @@ def banner(result: Result) -> tuple[str, str]:
     The word is "passed", "failed" (also if a gate was not measured), or "no verdict" if there was
     neither a target to reach nor a baseline to compare with.
     """
+    word = "passed" if result.passed else "failed"
+    clauses = _clauses(result)
+    has_target = any(row.verdict in ("passed", "missed") for row in result.rows)
+    if result.passed and not has_target and result.comparison is None:
+        word = "no verdict"
+        reason = "No target applies to what was measured"
+        if result.dataset["name"] == BUILT_IN:
+            reason = (
+                "The default targets are for test sets of your own; on the built-in one "
+                "only those that you name apply"
+            )
+        clauses.insert(0, reason)
+    sentence = "; ".join(clauses or ["nothing could be measured"])
+    return word, f"{sentence[:1].upper()}{sentence[1:]}."
+
+
+def _clauses(result: Result) -> list[str]:
+    """Return what speaks for and against a result, each as a clause of a sentence: questions passed,
+    targets, the comparison with the baseline, the judge, edits and doubts.
+    """
     counts = Counter(row.verdict for row in result.rows)
-    n_aimed = counts["passed"] + counts["missed"]
+    n_targets = counts["passed"] + counts["missed"]
     clauses = []
     if result.passed_sentence:
         clauses.append(result.passed_sentence)
-    if n_aimed:
+    if n_targets:
         missed = f", missed: {', '.join(result.missed)}" if result.missed else ""
-        clauses.append(f"{counts['passed']} of {n_aimed} targets reached{missed}")
+        clauses.append(f"{counts['passed']} of {n_targets} targets reached{missed}")
     if counts["unreachable"]:
         targets = plural(counts["unreachable"], "target")
         clauses.append(f"{targets} beyond the ceiling of this test set")
@@ -70,36 +90,24 @@ def banner(result: Result) -> tuple[str, str]:
     unattributed = attribution_doubt(result.system)
     if unattributed:
         clauses.append(unattributed)
-    word = "passed" if result.passed else "failed"
-    if result.passed and not n_aimed and result.comparison is None:
-        word = "no verdict"
-        reason = "No target applies to what was measured"
-        if result.dataset["name"] == BUILT_IN:
-            reason = (
-                "The default targets are for test sets of your own; on the built-in one "
-                "only those that you name apply"
-            )
-        clauses.insert(0, reason)
-    sentence = "; ".join(clauses or ["nothing could be measured"])
-    return word, f"{sentence[:1].upper()}{sentence[1:]}."
+    return clauses
 
 
 def shown_measures(
     result: Result, names: Collection[str] = HEADLINE
 ) -> dict[str, list[MeasureResult]]:
     """Return perspective -> the rows of its table: the measures in `names`, measures with a target, the
-    measures of a judge and of the user, and measures that the user named.
+    measures of a judge and of the user, and measures that the user named; headline measures first.
 
     A measure without a score is left out unless it has a target. Judged@k, which a result has only if
     documents lack a judgement, is next to nDCG@k.
     """
     position_of = {name: position for position, name in enumerate(HEADLINE)}
-    chosen = result.settings.get("chosen", ())
+    rows = sorted(result.rows, key=lambda row: position_of.get(headline_name(row), len(HEADLINE)))
+    named_by_user = result.settings.get("chosen", ())
     shown: dict[str, list[MeasureResult]] = {each.name: [] for each in result.perspectives}
-    for row in sorted(
-        result.rows, key=lambda row: position_of.get(headline_name(row), len(HEADLINE))
-    ):
-        if row.perspective in shown and is_shown(row, names, chosen):
+    for row in rows:
+        if row.perspective in shown and is_shown(row, names, named_by_user):
             shown[row.perspective].append(row)
     return shown
 
@@ -132,34 +140,31 @@ def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
 
 
 def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]:
-    """Return the depths k of ranking measures, and for each measure its heading and its values at these
-    depths; ([], []) if no ranking measure was scored.
+    """Return the depths k of ranking measures, and a row for each measure: its heading, such as
+    "nDCG@k", and its values at these depths. ([], []) if no ranking measure was scored.
 
-    The measures are about documents, or else about chunks, or spans, whichever has nDCG.
+    The measures are about documents, chunks or spans: the first of these for which there is nDCG.
     """
     values = {}
     for row in result.rows:
         if row.n_scored and is_ranking_measure(row.measure):
             values[row.measure] = row.value
-    depths = []
-    for depth in result.settings.get("k", ()):
-        if any(name.endswith(f"@{depth}") for name in values):
-            depths.append(depth)
+    depths = [
+        depth
+        for depth in result.settings.get("k", ())
+        if any(name.endswith(f"@{depth}") for name in values)
+    ]
     if not depths:
         return [], []
-    levels_with_ndcg = {name.partition("nDCG@")[0] for name in values if "nDCG@" in name}
-    level = ""  # documents
-    for prefix in ("span:", "chunk:", ""):
-        if prefix in levels_with_ndcg:
-            level = prefix
+    levels = {name.partition("nDCG@")[0] for name in values if "nDCG@" in name}
+    level = next((prefix for prefix in ("", "chunk:", "span:") if prefix in levels), "")
     rows = []
     for name, explanation in _AT_DEPTHS.items():
         values_at_depths = [values.get(f"{level}{name}@{depth}") for depth in depths]
         is_measured = any(value is not None for value in values_at_depths)
-        if name == "Judged" and not is_measured:
-            continue
-        heading = f"{level}{name}@k{explanation}"
-        rows.append((heading, [number(value) for value in values_at_depths]))
+        if is_measured or name != "Judged":
+            texts = [number(value) for value in values_at_depths]
+            rows.append((f"{level}{name}@k{explanation}", texts))
     return depths, rows
 
 
@@ -207,21 +212,21 @@ def figures(result: Result) -> list[tuple[str, str]]:
 
 def _judge_sentence(result: Result) -> str:
     """Name the judge and the reasons to doubt its verdicts; "" if no judge was asked."""
-    requested = [judgement for judgement in result.judgements if judgement.samples]
-    if not requested:
+    judgements = [judgement for judgement in result.judgements if judgement.samples]
+    if not judgements:
         return ""
-    judge = str(result.settings.get("judge") or requested[0].model or "a judge without a name")
-    parts = [judge]
-    names = {judge, *(judgement.model for judgement in requested)}  # as set, and as it replied
+    judge = str(result.settings.get("judge") or judgements[0].model or "a judge without a name")
+    clauses = [judge]
+    names = {judge, *(judgement.model for judgement in judgements)}  # as set, and as it replied
     if any(writer_among(result.answers, name) for name in names):
-        parts.append("it also wrote the answers, and models prefer their own")
-    cards = [card for card in result.config.get("judge_cards", ()) if is_card(card)]
-    parts += [card_sentence(card) for card in cards]
+        clauses.append("it also wrote the answers, and models prefer their own")
+    cards = [card for card in result.config.get("judge_cards", ()) if is_card(card)]  # of audits
+    clauses += [card_sentence(card) for card in cards]
     if not cards:
-        parts.append("not audited here: `ragbench audit` tests it")
-    for criterion, judgements in grouped(requested, lambda each: each.criterion).items():
-        parts += _doubts_on_criterion(criterion, judgements)
-    return "; ".join(parts)
+        clauses.append("not audited here: `ragbench audit` tests it")
+    for criterion, group in grouped(judgements, lambda each: each.criterion).items():
+        clauses += _doubts_on_criterion(criterion, group)
+    return "; ".join(clauses)
 
 
 def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> list[str]:
@@ -251,24 +256,27 @@ def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> lis
 
 
 def _cost_sentence(result: Result) -> str:
-    """State the cost without cached replies, by part and per question."""
-    if not result.costs:
+    """State what the requests cost if no reply is cached: in total, by part of the evaluation (such as
+    answers, judge) and per question; if a cost is unknown, why.
+    """
+    costs = result.costs
+    if not costs:
         return "0 dollars: no language model was asked"
-    parts = {cost.part: dollars(total_cost(result.costs, cost.part)) for cost in result.costs}
-    by_part = ", ".join(f"{part} {usd}" for part, usd in parts.items())
-    total = total_cost(result.costs)
-    if total is None:
-        reasons = []
-        for cost in result.costs:
-            if cost.usd is None:
-                has_tokens = bool(cost.input_tokens or cost.output_tokens)
-                lacking = "price for" if has_tokens else "token counts from"
-                reasons.append(f"no {lacking} {cost.model}")
-        return f"unknown: {', '.join(dict.fromkeys(reasons))} ({by_part})"
-    return (
-        f"{dollars(total)} dollars where nothing is cached "
-        f"({by_part}), {dollars(total, len(result.cases))} per question"
-    )
+    cost_of_part = {cost.part: dollars(total_cost(costs, cost.part)) for cost in costs}
+    by_part = ", ".join(f"{part} {usd}" for part, usd in cost_of_part.items())
+    total = total_cost(costs)
+    if total is not None:
+        return (
+            f"{dollars(total)} dollars where nothing is cached "
+            f"({by_part}), {dollars(total, len(result.cases))} per question"
+        )
+    reasons = []
+    for cost in costs:
+        if cost.usd is None:
+            has_tokens = bool(cost.input_tokens or cost.output_tokens)
+            lacking = "price for" if has_tokens else "token counts from"
+            reasons.append(f"no {lacking} {cost.model}")
+    return f"unknown: {', '.join(dict.fromkeys(reasons))} ({by_part})"
 
 
 def _chunk_sentence(chunks: Mapping[str, float]) -> str:
@@ -294,9 +302,9 @@ COST_HEADS = "part,model,requests,cached,tokens in,tokens out,dollars,dollars pe
 )
 
 
-def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
-    """Return a row for each part and model, and their sum if there are several; the columns are
-    `COST_HEADS`.
+def cost_rows(costs: Sequence[Cost], n_questions: int) -> list[tuple[str, ...]]:
+    """Return the table of costs, whose headings are `COST_HEADS`: a row for each part of an evaluation
+    and model, and one with the sum if there are several. Unknown token counts are "–".
     """
     rows = []
     for cost in costs:
@@ -304,27 +312,27 @@ def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
         if cost.input_tokens or cost.output_tokens:
             tokens = [f"{cost.input_tokens:,}", f"{cost.output_tokens:,}"]
         requests = (f"{cost.requests:,}", f"{cost.cached:,}", *tokens)
-        prices = (dollars(cost.usd), dollars(cost.usd, questions))
+        prices = (dollars(cost.usd), dollars(cost.usd, n_questions))
         rows.append((cost.part, cost.model, *requests, *prices))
     if len(costs) > 1:
         total = total_cost(costs)
-        rows.append(("all", "", "", "", "", "", dollars(total), dollars(total, questions)))
+        rows.append(("all", "", "", "", "", "", dollars(total), dollars(total, n_questions)))
     return rows
 
 
 def doubtful_claims(result: Result) -> list[tuple[CaseResult, str, str]]:
-    """Return the claims and numbers of answers that no context supports: its question, who found it
-    ("judge", "wording" or "number"), and its text.
+    """Return the claims and numbers in answers that no context supports, each as (its question, who
+    found it, its text); they are found by the "judge", by its "wording", or as a "number".
     """
-    found_by = {
-        "invented_claims": "judge",
-        "unsupported_claims": "wording",
-        "fabricated_numbers": "number",
+    field_of_finder = {
+        "judge": "invented_claims",
+        "wording": "unsupported_claims",
+        "number": "fabricated_numbers",
     }
     claims = []
     for case in result.cases:
-        for name, finder in found_by.items():
-            claims += [(case, finder, text) for text in getattr(case, name)]
+        for finder, field in field_of_finder.items():
+            claims += [(case, finder, text) for text in getattr(case, field)]
     return claims
 
 
