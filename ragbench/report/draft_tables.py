@@ -13,16 +13,17 @@ _FEW = 50
 
 
 def passage_states(sampled: Sequence[Chunk], drafts: Sequence[Draft]) -> dict[str, str]:
-    """Return for each sampled passage what came of asking about it: "accepted", "nothing accepted", or
-    "sampled" where nothing was asked yet.
+    """Return chunk id -> what came of asking for questions about each sampled passage: "accepted" (at
+    least one draft was), or "nothing accepted"; without drafts, as in a dry run, "sampled".
     """
     if not drafts:
         return {chunk.chunk_id: "sampled" for chunk in sampled}
-    accepted = {draft.chunk_id for draft in drafts if draft.state == _ACCEPTED}
-    return {
-        chunk.chunk_id: _ACCEPTED if chunk.chunk_id in accepted else "nothing accepted"
-        for chunk in sampled
-    }
+    accepted_ids = {draft.chunk_id for draft in drafts if draft.state == _ACCEPTED}
+    states = {}
+    for chunk in sampled:
+        is_accepted = chunk.chunk_id in accepted_ids
+        states[chunk.chunk_id] = _ACCEPTED if is_accepted else "nothing accepted"
+    return states
 
 
 def accepted_drafts(drafts: Sequence[Draft], *, rows: int = 20) -> pd.DataFrame:

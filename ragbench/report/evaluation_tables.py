@@ -86,16 +86,16 @@ def means_by_category(result: Result, dataset: Dataset, measure: str) -> pd.Data
     """Summarise a measure over the questions of each category.
 
     Returns:
-        The columns of `summarise`; the index is the category with its number of questions. No row
-        where all questions are of one category.
+        The columns of `summarise`; the index is the category with its number of questions, such as
+        "numbers (n = 12)". No row where all questions are of one category.
     """
     category_of = {case.query_id: case.category or _NO_CATEGORY for case in dataset.cases}
     scores = result.scores[result.scores["measure"].eq(measure)].dropna(subset=["value"])
     categories = scores["query_id"].map(category_of)
     if categories.nunique() < 2:
         return pd.DataFrame()
-    means = {name: summarise(part) for name, part in scores.groupby(categories, sort=False)}
-    table = pd.concat(means).droplevel(1)
+    summaries = {name: summarise(part) for name, part in scores.groupby(categories, sort=False)}
+    table = pd.concat(summaries).droplevel(1)  # of one measure each summary has one row
     table.index += " (n = " + table["n_scored"].astype(str) + ")"
     return table
 
@@ -103,25 +103,28 @@ def means_by_category(result: Result, dataset: Dataset, measure: str) -> pd.Data
 def means_by_turn(result: Result, measures: list[str]) -> pd.DataFrame:
     """Return the mean of each measure by the number of the turn in a conversation.
 
+    The id of a question in a conversation ends with its turn, such as "c7<::>2".
+
     Returns:
-        questions, then the measures that were scored; the index is the turn. No row for questions
-        that are no conversations.
+        questions (how many), then the `measures` that were scored; the index is the turn. No row if no
+        question is in a conversation.
     """
-    turn = result.scores["query_id"].astype(str).str.extract(r"<::>(\d+)$", expand=False)
-    if turn.isna().all():
+    turns = result.scores["query_id"].astype(str).str.extract(r"<::>(\d+)$", expand=False)
+    if turns.isna().all():
         return pd.DataFrame()
-    turn = turn.astype(float)
-    scores = result.scores.assign(turn=turn).dropna(subset=["turn"]).astype({"turn": int})
-    summaries = {number: summarise(part) for number, part in scores.groupby("turn")}
+    scores = result.scores[turns.notna()]
+    turns = turns.dropna().astype(int)
+    summaries = {turn: summarise(part) for turn, part in scores.groupby(turns)}
     rows = pd.concat(summaries, names=["turn"]).reset_index("turn")
     means = rows.pivot(index="turn", columns="measure", values="mean")
-    means.insert(0, "questions", scores.groupby("turn")["query_id"].nunique())
+    means.insert(0, "questions", scores.groupby(turns)["query_id"].nunique())
     shown = [name for name in ["questions", *measures] if name in means]
     return means[shown].astype(float).round(3)
 
 
 def search_calls(output: SystemOutput) -> pd.DataFrame:
-    """Return one row for each search that a system reported having made on the way to an answer.
+    """Return a row for each search that returned passages and that a system reported having made on the
+    way to an answer.
 
     Returns:
         query_id, call (its number within the question), name, query, documents (of its passages, in
@@ -133,12 +136,13 @@ def search_calls(output: SystemOutput) -> pd.DataFrame:
         grades = output.dataset.qrels.get(answer.query_id, {})
         for number, call in enumerate(answer.calls, 1):
             documents = [document_of.get(context, context) for context in call.contexts]
-            relevant = [
+            if not documents:
+                continue
+            relevant_ranks = [
                 rank for rank, doc_id in enumerate(documents, 1) if grades.get(doc_id, 0) > 0
             ]
-            if documents:
-                gold_rank = min(relevant, default=float("nan"))
-                rows.append((answer.query_id, number, call.name, call.query, documents, gold_rank))
+            gold_rank = min(relevant_ranks, default=float("nan"))
+            rows.append((answer.query_id, number, call.name, call.query, documents, gold_rank))
     columns = ["query_id", "call", "name", "query", "documents", "gold_rank"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -186,8 +190,11 @@ def unsupported_claims(result: Result, by: str) -> pd.DataFrame:
 
 
 def unscored_verdicts(result: Result) -> pd.DataFrame:
-    """Count the judgements without a value: example (a question), reason, answers; the index is the
-    criterion and the state.
+    """Count a judge's verdicts without a value, such as failed ones, by criterion and state.
+
+    Returns:
+        example (the id of the first such question), reason (of that one), answers (their number); the
+        index is the criterion and the state.
     """
     rows = [
         (judgement.criterion, judgement.state, judgement.query_id, judgement.explanation)
@@ -211,27 +218,26 @@ def changed_answers(
         intervention: as in `robustness_table`.
         expected: the expected answer, as in `robustness_table`: if it is "the same answer", the least
             similar answers are the worst, else the most similar ones.
-        rows: how many are shown.
+        rows: how many answers are returned at most.
 
     Returns:
-        question, untouched (the answer before), "after it", token_f1 (of the two answers).
+        question (its id), untouched (the answer before), "after it", token_f1 (the similarity of the two
+        answers, by their words).
     """
     if result.output is None:
         return pd.DataFrame()
     scores = result.scores
     is_failed = scores["measure"].eq(f"robust:{intervention}") & scores["value"].eq(0)
-    before = {answer.query_id: answer.text for answer in result.output.answers}
     variation = result.output.variations[intervention]
+    before = {answer.query_id: answer.text for answer in result.output.answers}
     after = {answer.query_id: answer.text for answer in variation.answers}
     table = pd.DataFrame({"question": scores.loc[is_failed, "query_id"]})
     table["untouched"] = table["question"].map(before)
     table["after it"] = table["question"].map(after)
-    table["token_f1"] = [
-        token_f1(changed, untouched)
-        for changed, untouched in zip(table["after it"], table["untouched"], strict=True)
-    ]
-    must_be_same = expected == "the same answer"
-    table = table.sort_values("token_f1", ascending=must_be_same, kind="stable")
+    pairs = zip(table["after it"], table["untouched"], strict=True)
+    table["token_f1"] = [token_f1(changed, untouched) for changed, untouched in pairs]
+    least_similar_first = expected == "the same answer"
+    table = table.sort_values("token_f1", ascending=least_similar_first, kind="stable")
     return table.head(rows).round(3)
 
 

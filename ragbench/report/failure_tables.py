@@ -68,20 +68,22 @@ def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
 
 
 def question_table(rows: pd.DataFrame, notebook: str | Path) -> str:
-    """Return rows of questions, whose ids are the index, as a Markdown table; markup in texts is
-    escaped.
+    """Return a table of questions as Markdown, in which each id is a link to the cell of the executed
+    notebook that shows the question (see `failure_details`); "" without rows.
 
-    Each id is a link to the cell of the executed notebook that shows the question, as
-    `failure_details` does. Without rows it is "".
+    Args:
+        rows: texts about the questions, whose ids are the index; markup in them is escaped.
+        notebook: the path of the executed notebook.
     """
     if rows.empty:
         return ""
     path = Path(notebook)
-    anchors, texts = _anchors(path), rows.astype(str).map(plain)
-    links = [
-        f"[{plain(query_id)}]({path.name}{anchors.get(_heading(query_id), '')})"
-        for query_id in map(str, rows.index)
-    ]
+    fragment_of = _anchors(path)
+    links = []
+    for query_id in map(str, rows.index):
+        fragment = fragment_of.get(_heading(query_id), "")
+        links.append(f"[{plain(query_id)}]({path.name}{fragment})")
+    texts = rows.astype(str).map(plain)
     texts.insert(0, "id", links)
     return markdown_table([*map(plain, texts.columns)], texts.to_numpy().tolist())
 
@@ -93,8 +95,8 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _anchors(notebook: Path) -> dict[str, str]:
-    """Return heading -> fragment of the address of the cell that shows it; {} if the notebook cannot be
-    read.
+    """Return heading -> fragment of the address of the cell whose output has this heading of level 4;
+    {} if the notebook cannot be read.
 
     Links lead to cells and not to headings: JupyterLab finds a heading in an output only if the
     notebook is open already. nbconvert writes the same anchors for cells.
@@ -105,10 +107,12 @@ def _anchors(notebook: Path) -> dict[str, str]:
         return {}
     fragments = {}
     for cell in cells:
+        if "id" not in cell:
+            continue
         for output in cell.get("outputs", ()):
             markdown = "".join(output.get("data", {}).get("text/markdown", ""))
             for line in markdown.splitlines():
-                if line.startswith("#### ") and "id" in cell:
+                if line.startswith("#### "):
                     heading = line.removeprefix("#### ").strip()
                     fragments[heading] = f"#cell-id={cell['id']}"
     return fragments

@@ -46,30 +46,36 @@ def leaderboard_rows(
         known; latency and cost.
     """
     ranks = board["rank"].astype(object).where(board["rank"].notna(), "unranked")
-    rows = pd.DataFrame(
-        {
-            "#": ranks.astype(str),
-            "configuration": board["label"],
-            f"{measure} (ranked by)": _means(board, measure),
-            "scored": board[f"{measure}_n"],
-        }
-    )
+    columns: dict[str, object] = {
+        "#": ranks.astype(str),
+        "configuration": board["label"],
+        f"{measure} (ranked by)": _means(board, measure),
+        "scored": board[f"{measure}_n"],
+    }
     if comparison is not None:
-        changes = board[["name"]].merge(comparison, on="name", how="left")
-        rows["difference from the baseline"] = _differences(changes, set(comparison["name"]))
-        rows["decision"] = changes["decision"].fillna("").to_numpy()
-        rows["p (Holm)"] = changes["p_adjusted"].map(p_text).to_numpy()
-        better_worse = []
-        for wins, losses in zip(changes["wins"], changes["losses"], strict=True):
-            better_worse.append("–" if pd.isna(wins) else f"{wins:.0f} / {losses:.0f}")
-        rows["better / worse"] = better_worse
+        columns |= _comparison_columns(board, comparison)
     for name in ("nDCG@10", *judged_columns(board)):
         if name in board and name != measure:
-            rows[name] = _means(board, name)
-    for column, (heading, form) in _COSTS.items():
-        texts = ["unknown" if pd.isna(cost) else form.format(cost) for cost in board[column]]
-        rows[heading] = texts
-    return rows
+            columns[name] = _means(board, name)
+    for cost, (heading, form) in _COSTS.items():
+        columns[heading] = [
+            "unknown" if pd.isna(amount) else form.format(amount) for amount in board[cost]
+        ]
+    return pd.DataFrame(columns)
+
+
+def _comparison_columns(board: pd.DataFrame, comparison: pd.DataFrame) -> dict[str, object]:
+    """Return the columns of the comparison with the baseline, as texts in the order of the board."""
+    changes = board[["name"]].merge(comparison, on="name", how="left")
+    better_worse = []
+    for wins, losses in zip(changes["wins"], changes["losses"], strict=True):
+        better_worse.append("–" if pd.isna(wins) else f"{wins:.0f} / {losses:.0f}")
+    return {
+        "difference from the baseline": _differences(changes, set(comparison["name"])),
+        "decision": changes["decision"].fillna("").to_numpy(),
+        "p (Holm)": changes["p_adjusted"].map(p_text).to_numpy(),
+        "better / worse": better_worse,
+    }
 
 
 def _differences(changes: pd.DataFrame, compared: Collection[str]) -> list[str]:

@@ -19,22 +19,28 @@ def section(heading: str, about: str, *contents: Any) -> None:
 
     >>> section("## Conversations", "The mean by turn.", None, pd.DataFrame())
     """
-    from IPython.display import Markdown, display
+    from IPython.display import display
 
     filled = [content for content in contents if not _is_empty(content)]
     if not filled:
         return
-    texts = [text for text in (heading, about) if text]
+    texts = [text for text in (heading, about) if text]  # that are not shown yet
     for content in filled:
         if isinstance(content, str | list):
             texts.append(_markdown(content))
             continue
-        if texts:
-            display(Markdown("\n\n".join(texts)))  # type: ignore[no-untyped-call]
-            texts = []
+        _show_markdown(texts)
+        texts = []
         display(content)  # type: ignore[no-untyped-call]
-    if texts:
-        display(Markdown("\n\n".join(texts)))  # type: ignore[no-untyped-call]
+    _show_markdown(texts)
+
+
+def _show_markdown(paragraphs: list[str]) -> None:
+    """Show paragraphs of Markdown as one output; without any nothing is shown."""
+    from IPython.display import Markdown, display
+
+    if paragraphs:
+        display(Markdown("\n\n".join(paragraphs)))  # type: ignore[no-untyped-call]
 
 
 def _is_empty(content: Any) -> bool:

@@ -80,8 +80,9 @@ def publish(
             "as results/quickstart"
         )
     _check_site(site, force=force)
-    names = {INDEX, *(f"{path.stem}.html" for path in notebooks)}
-    pages = {f"{path.stem}.html": _linked(notebook_html(path), names) for path in notebooks}
+    page_of = {path: f"{path.stem}.html" for path in notebooks}
+    linkable = {INDEX, *page_of.values()}
+    pages = {page: _linked(notebook_html(path), linkable) for path, page in page_of.items()}
     if results is not None and questions:
         pages[EXPLORER] = explore(results).html()
     pages[INDEX] = _index_html(folder, results, pages)
@@ -203,42 +204,45 @@ def _is_allowed(tag: str, name: str, value: str) -> bool:
     return name in _ATTRIBUTES
 
 
-def _linked(text: str, names: Collection[str]) -> str:
-    """Return a page whose links to notebooks lead to their pages; links to other files are plain text.
+def _linked(text: str, pages: Collection[str]) -> str:
+    """Return the HTML of a page in which links to notebooks lead to their pages in the site. Links to
+    files that are not among its `pages` become plain text.
 
     >>> _linked('<a href="a.ipynb#cell-id=x">A</a> <a href="b.csv">B</a>', {"a.html"})
     '<a href="a.html#cell-id=x">A</a> <a>B</a>'
     """
 
-    def target(match: re.Match[str]) -> str:
+    def new_target(match: re.Match[str]) -> str:
         address, anchor = match[1], match[2] or ""
-        name = re.sub(r"\.ipynb$", ".html", address)
-        if address and ":" not in address and name not in names:
+        page = re.sub(r"\.ipynb$", ".html", address)
+        is_file = address and ":" not in address  # not an anchor, nor an address with https:
+        if is_file and page not in pages:
             return ""
-        return f'href="{name}{anchor}"'
+        return f'href="{page}{anchor}"'
 
-    return _LINK.sub(target, text).replace("<a >", "<a>")
+    return _LINK.sub(new_target, text).replace("<a >", "<a>")
 
 
-def _index_html(folder: Path, results: Results | None, pages: Mapping[str, Any]) -> str:
-    """Write the page that links to all others: the decision first, if there are results."""
+def _index_html(folder: Path, results: Results | None, pages: Mapping[str, str]) -> str:
+    """Write the page that links to all `pages`; if there are results, it begins with the decision and
+    the leaderboard.
+    """
     name = folder.resolve().name
     body = f"<h1>{html.escape(_title_of(pages) or name)}</h1>"
-    labels: dict[str, str] = {}
+    label_of = {
+        "comparison": "The comparison, with all its evidence",
+        EXPLORER.removesuffix(".html"): "Every question: answers, contexts, evidence",
+    }
     if results is not None:
         body = results_body(results)
-        labels = {arm.name: arm.label for arm in results.conclude().arms}
+        label_of = {arm.name: arm.label for arm in results.conclude().arms} | label_of
     items = []
     for page in pages:
         stem = page.removesuffix(".html")
-        label = labels.get(stem, stem)
-        if page == EXPLORER:
-            label = "Every question: answers, contexts, evidence"
-        elif stem == "comparison":
-            label = "The comparison, with all its evidence"
+        label = label_of.get(stem, stem)
         items.append(f'<li><a href="{html.escape(page)}">{html.escape(label)}</a></li>')
-    listed = f"<h2>Pages</h2><ul>{''.join(items)}</ul>"
-    return page_html(name, f"{_MARK}{body}{listed}", _STYLE)
+    links = f"<h2>Pages</h2><ul>{''.join(items)}</ul>"
+    return page_html(name, f"{_MARK}{body}{links}", _STYLE)
 
 
 def _title_of(pages: Mapping[str, str]) -> str:

@@ -67,16 +67,18 @@ def reference_table(
 
 
 def _fraction_of_words(answer: Answer, chunks: Sequence[Chunk]) -> float:
-    """Return the fraction of an answer's words of more than three letters, and numbers, that its sources
-    contain; NaN without an answer or without such words.
+    """Return the fraction of an answer's words that its sources (`chunks`) contain; only words of more
+    than three letters, and numbers, count. NaN without an answer or without such words.
     """
-    text = " ".join(chunk.text for chunk in chunks)
-    known = set(re.findall(r"\w+", text.casefold()))
+    if answer.outcome != "success":
+        return float("nan")
+    source_text = " ".join(chunk.text for chunk in chunks)
+    source_words = set(re.findall(r"\w+", source_text.casefold()))
     words = re.findall(r"\w+", answer.text.casefold())
     words = [word for word in words if len(word) > 3 or word.isdecimal()]
-    if answer.outcome != "success" or not words:
+    if not words:
         return float("nan")
-    return sum(word in known for word in words) / len(words)
+    return sum(word in source_words for word in words) / len(words)
 
 
 def reference_findings(table: pd.DataFrame, writer: str) -> list[str]:

@@ -1,14 +1,20 @@
 """Several results in one report: their leaderboard, their comparison, the conclusion."""
 
+from __future__ import annotations
+
 import base64
 import html
 import re
-from typing import Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation import Results
 from ragbench.report.conclusions import conclusion_markdown
 from ragbench.report.leaderboard import leaderboard_markdown
 from ragbench.report.page.report_json import json_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _STYLE = (
     ":root{color-scheme:light dark}body{font:16px/1.5 "
@@ -74,15 +80,20 @@ def _drawing(results: Results) -> str:
 
 
 def results_json(results: Results) -> str:
-    """Write the conclusion, the leaderboard and the comparison as JSON; unknown values are null."""
+    """Write the conclusion, the leaderboard and the comparison as JSON; unknown values are null. A
+    single result has an empty comparison.
+    """
     board = results.leaderboard()
-    tables = {
-        "leaderboard": board,
-        "comparison": results.compare() if len(results) > 1 else board.head(0),
-    }
-    records: dict[str, Any] = {"conclusion": results.conclude().to_dict()}
-    records |= {
-        name: table.astype(object).where(table.notna(), None).to_dict("records")
-        for name, table in tables.items()
-    }
-    return json_text(records)
+    comparison = results.compare() if len(results) > 1 else board.head(0)
+    return json_text(
+        {
+            "conclusion": results.conclude().to_dict(),
+            "leaderboard": _records(board),
+            "comparison": _records(comparison),
+        }
+    )
+
+
+def _records(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """Return the rows of a table, with None for an unknown value."""
+    return table.astype(object).where(table.notna(), None).to_dict("records")
