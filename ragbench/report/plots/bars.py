@@ -71,14 +71,14 @@ def cause_bars(diagnosis: pd.DataFrame | None) -> Figure | None:
     if diagnosis is None:
         return None
     counts = count_causes(diagnosis)
-    left = len(diagnosis) - counts["questions"].cumsum()
+    n_left = len(diagnosis) - counts["questions"].cumsum()  # where each bar begins
     stages = counts["cause"].map({**STAGE_OF, "none": _ANSWERED})
     figure, axes = new_axes(9, 1.6 + 0.36 * len(counts))
     for stage, rows in counts.groupby(stages, sort=False):
         bars = axes.barh(
             rows.index,
             rows["questions"],
-            left=left[rows.index],
+            left=n_left[rows.index],
             color=STAGE_COLOURS[str(stage)],
             height=0.62,
             label=stage,
@@ -108,6 +108,7 @@ def stage_bars(diagnoses: Mapping[str, pd.DataFrame], board: pd.DataFrame) -> Fi
         if name in diagnoses:
             stages = diagnoses[name]["cause"].map(stage_of)
             fractions[label] = stages.value_counts(normalize=True)
+    # configuration x stage; rows are drawn from the bottom up
     table = pd.DataFrame(fractions, index=[*STAGE_COLOURS]).fillna(0.0).T.loc[::-1]
     table = table.loc[:, table.sum() > 0]
     if table.empty:
@@ -144,19 +145,17 @@ def robustness_intervals(robust: pd.DataFrame) -> Figure | None:
         return None
     rows = robust.sort_values(["intervention", "label"], ascending=False)
     names = rows["intervention"] + ": " + rows["label"] + " (n = " + rows["n"].astype(str) + ")"
-    alarms = rows["p_holm"] < _ALARM
-    colours = alarms.map({True: VERMILLION, False: BLUE}).tolist()
-    figure, [kept, correct] = new_figure(13, 1.2 + 0.25 * len(rows), columns=2)
-    panels = {"kept": (kept, ""), "difference": (correct, "difference_")}
-    for value, (axes, prefix) in panels.items():
+    is_alarm = rows["p_holm"] < _ALARM
+    colours = is_alarm.map({True: VERMILLION, False: BLUE}).tolist()
+    figure, [left, right] = new_figure(13, 1.2 + 0.25 * len(rows), columns=2)
+    # axes, the column of the value, the prefix of the columns of its interval
+    for axes, column, prefix in ((left, "kept", ""), (right, "difference", "difference_")):
         low = rows[f"{prefix}ci_low"].astype(float)
         high = rows[f"{prefix}ci_high"].astype(float)
         axes.hlines(names, low, high, color=SKY)
-        axes.scatter(rows[value].astype(float), names, c=colours)
-    kept.set(xlim=(-0.02, 1.02), xlabel="kept: fraction of answers that are as they must be")
-    correct.set(
-        xlim=(-1, 1), xlabel="correct: difference from the untouched answers", yticklabels=[]
-    )
+        axes.scatter(rows[column].astype(float), names, c=colours)
+    left.set(xlim=(-0.02, 1.02), xlabel="kept: fraction of answers that are as they must be")
+    right.set(xlim=(-1, 1), xlabel="correct: difference from the untouched answers", yticklabels=[])
     return figure
 
 

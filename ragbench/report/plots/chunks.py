@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from ragbench.evaluation.output import SystemOutput
 from ragbench.report.plots.figure import GREY, INK, colour_of, new_axes
 from ragbench.text import token_offsets, token_ranges
-from ragbench.types import Chunk, Span
+from ragbench.types import Span
 
 _LINE = 1500  # characters that a line of the map has at least
 _MAX_LINES = 6
@@ -69,16 +69,16 @@ def evidence_map(output: SystemOutput, k: int) -> Figure | None:
     states = _states_of_characters(output, doc_id, evidence, k)
     n_lines = min(_MAX_LINES, len(states) // _LINE + 1)
     width = math.ceil(len(states) / n_lines)
-    picture = np.full(n_lines * width, _NO_TEXT)
+    picture = np.full(n_lines * width, _NO_TEXT)  # the last line may end before its width
     picture[: len(states)] = states
 
-    inside = [chunk for chunk in output.searched if chunk.doc_id == doc_id]
-    lines, columns = np.divmod([chunk.start for chunk in inside], width)
+    chunks = [chunk for chunk in output.searched if chunk.doc_id == doc_id]
+    lines, columns = np.divmod([chunk.start for chunk in chunks], width)  # where chunks begin
     figure, axes = new_axes(10, 1.1 + 0.42 * n_lines)
     axes.imshow(_COLOURS[picture.reshape(n_lines, width)], aspect="auto", interpolation="nearest")
     axes.vlines(columns, lines - 0.45, lines + 0.45, color=INK, linewidth=0.8)
     axes.set(xlabel="character within the line", ylabel="line", yticks=range(n_lines))
-    axes.set_title(f"{doc_id}: {len(inside)} chunks, best {k} of each question", loc="left")
+    axes.set_title(f"{doc_id}: {len(chunks)} chunks, best {k} of each question", loc="left")
     return figure
 
 
@@ -95,18 +95,22 @@ def _states_of_characters(
 ) -> np.ndarray[tuple[int], np.dtype[np.int_]]:
     """Return the state of each character of a document, shape (characters,): 1 = retrieved, 2 =
     evidence, 3 = both, 0 = neither.
+
+    Args:
+        evidence: query_id -> its evidence in this document. Only what was retrieved for a question
+            with evidence here counts.
+        k: how many chunks of each question count as retrieved.
     """
     n_characters = len(output.dataset.corpus[doc_id].full_text)
     retrieved = np.zeros(n_characters, dtype=int)
     gold = np.zeros(n_characters, dtype=int)
-    best: set[str] = set()
+    retrieved_ids: set[str] = set()
     for query_id, spans in evidence.items():
         if spans:
-            best.update(list(output.ranking.get(query_id, {}))[:k])
+            retrieved_ids.update(list(output.ranking.get(query_id, {}))[:k])
         for span in spans:
             gold[span.start : span.end] = _EVIDENCE
-    found: list[Chunk] = [chunk for chunk in output.chunks if chunk.chunk_id in best]
-    for chunk in found:
-        if chunk.doc_id == doc_id:
+    for chunk in output.chunks:
+        if chunk.chunk_id in retrieved_ids and chunk.doc_id == doc_id:
             retrieved[chunk.start : chunk.end] = 1
     return retrieved + gold

@@ -75,18 +75,18 @@ def cost_fronts(board: pd.DataFrame, costs: Sequence[str], measure: str) -> Figu
     answered = [name for name in ANSWER_MEASURES if name in board and board[name].notna().any()]
     figure, panels = new_figure(13, 3.4, columns=len(costs))
     for axes, cost in zip(panels, costs, strict=True):
-        quality = measure
-        if cost == "cost_per_1000_usd" and answered:
-            quality = answered[0]
+        is_of_answers = cost == "cost_per_1000_usd" and answered
+        quality = answered[0] if is_of_answers else measure
         rows = board.dropna(subset=[cost, quality])
         rows = rows.sort_values([cost, quality], ascending=[True, False])
-        best_before = rows[quality].cummax().shift(fill_value=float("-inf"))
-        front = rows[rows[quality] > best_before]
+        # the front: configurations that are better than all cheaper ones
+        best_of_cheaper = rows[quality].cummax().shift(fill_value=float("-inf"))
+        front = rows[rows[quality] > best_of_cheaper]
         axes.plot(front[cost], front[quality], color="grey")
         for row in rows.to_dict("records"):
             style = look[row["name"]]
             axes.plot(row[cost], row[quality], style.marker, color=style.colour, markersize=9)
-        if 0 < 20 * rows[cost].min() < rows[cost].max():
+        if 0 < 20 * rows[cost].min() < rows[cost].max():  # too far apart for a linear axis
             axes.set_xscale("log")
             axes.xaxis.set_minor_formatter(NullFormatter())  # labels between powers overlap
         axes.xaxis.set_major_formatter("{x:,g}")
@@ -96,8 +96,8 @@ def cost_fronts(board: pd.DataFrame, costs: Sequence[str], measure: str) -> Figu
 
 
 def race_lanes(race: Race) -> Figure:
-    """Draw the mean of each configuration of a race and its limits, by the questions answered; a cross
-    ends the lane of one that was dropped.
+    """Draw the race of a sweep: for each configuration a lane with its mean and the limits of it, by
+    the number of questions answered; a cross ends the lane of one that was dropped.
 
     The limits hold at any time and for all configurations at once. At most 30 lanes are drawn: those
     that ran longest.
@@ -109,12 +109,13 @@ def race_lanes(race: Race) -> Figure:
     least, most = last["ci_low"].min(), last["ci_high"].max()
     figure, axes = new_axes(11, 1 + 0.4 * len(lanes))
     for lane, name in enumerate(lanes):
-        # the values of all lanes from least to most, each within .4 of its lane; lanes go down
-        part = lane + 0.4 - 0.8 * (limits[name].clip(least, most) - least) / (most - least)
+        # heights in [0, 1], from the least to the most of all lanes
+        heights = (limits[name].clip(least, most) - least) / (most - least)
+        y = lane + 0.4 - 0.8 * heights  # within 0.4 of the lane; the axis points down
         is_dropped = name in race.stopped
         colour = VERMILLION if is_dropped else BLUE
-        axes.fill_between(part.index, part["ci_low"], part["ci_high"], color=colour, alpha=0.2)
-        axes.plot(part["mean"], color=colour, marker="X" if is_dropped else "", markevery=[-1])
+        axes.fill_between(y.index, y["ci_low"], y["ci_high"], color=colour, alpha=0.2)
+        axes.plot(y["mean"], color=colour, marker="X" if is_dropped else "", markevery=[-1])
     axes.set_yticks(range(len(lanes)), lanes)
     axes.set_ylim(len(lanes) - 0.4, -0.6)
     axes.set_xlabel(f"questions; each lane: {race.measure}, {least:.2f} to {most:.2f}")

@@ -1,6 +1,10 @@
 """The drawing of a decision: the difference of each configuration from the baseline."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ragbench.report.plots.figure import BLUE, GREY, INK, VERMILLION, NotebookFigure
@@ -24,22 +28,11 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
     axes, *columns = figure.subplots(1, 6, sharey=True, width_ratios=(5, 1, 1.6, 2, 1, 1.2))
     axes.axvline(0, color=INK, linewidth=1)
     for y, row in enumerate(rows.to_dict("records")):
-        is_baseline = not isinstance(row["decision"], str)
-        decision = "" if is_baseline else row["decision"]
-        colour, face = _MARKS.get(decision, (GREY, "none"))
-        low, high, difference = row["ci_low"], row["ci_high"], row["difference"]
-        if not pd.isna(low):
-            axes.plot([low, high], [y, y], color=colour, linewidth=2.5)
-        marker = "|" if is_baseline else "o"
-        x = 0 if is_baseline else difference
-        axes.plot(x, y, marker, color=colour, markerfacecolor=face, markersize=8, mew=1.8)
-        won = "baseline" if is_baseline else f"{row['wins']:.0f} / {row['losses']:.0f}"
-        costs = [(row["latency_p50_ms"], ",.0f"), (row["cost_per_1000_usd"], ",.2f")]
-        amounts = ("–" if pd.isna(value) else format(value, form) for value, form in costs)
-        texts = (f"{row[measure]:.3f}", won, decision, *amounts)
-        for column, text in zip(columns, texts, strict=True):
-            where = column.get_yaxis_transform()
-            column.text(0.5, y, text, ha="center", va="center", transform=where)
+        _draw_difference(axes, y, row)
+        for column, text in zip(columns, _texts_of_row(row, measure), strict=True):
+            # x is a fraction of the column's width, y the number of the row
+            place = column.get_yaxis_transform()
+            column.text(0.5, y, text, ha="center", va="center", transform=place)
     axes.set_yticks(range(len(rows)), rows["label"])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel(f"difference in {measure} from the baseline, 95 % interval")
@@ -50,6 +43,35 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
         column.set_title(heading, fontsize=10)
         column.axis("off")
     return figure
+
+
+def _draw_difference(axes: Axes, y: int, row: Mapping[Any, Any]) -> None:
+    """Draw the difference of a configuration as a mark on its interval; of the baseline, which has no
+    decision, a bar at 0.
+    """
+    is_baseline = pd.isna(row["decision"])
+    colour, face = _MARKS.get(row["decision"], (GREY, "none"))
+    if not pd.isna(row["ci_low"]):
+        axes.plot([row["ci_low"], row["ci_high"]], [y, y], color=colour, linewidth=2.5)
+    marker = "|" if is_baseline else "o"
+    x = 0 if is_baseline else row["difference"]
+    axes.plot(x, y, marker, color=colour, markerfacecolor=face, markersize=8, mew=1.8)
+
+
+def _texts_of_row(row: Mapping[Any, Any], measure: str) -> list[str]:
+    """Return the texts next to a difference: the mean, the questions won and lost, the decision, the
+    latency and the cost; "–" for an unknown number.
+    """
+    is_baseline = pd.isna(row["decision"])
+    won_lost = "baseline" if is_baseline else f"{row['wins']:.0f} / {row['losses']:.0f}"
+    latency, cost = row["latency_p50_ms"], row["cost_per_1000_usd"]
+    return [
+        f"{row[measure]:.3f}",
+        won_lost,
+        "" if is_baseline else row["decision"],
+        "–" if pd.isna(latency) else f"{latency:,.0f}",
+        "–" if pd.isna(cost) else f"{cost:,.2f}",
+    ]
 
 
 _MAX_ROWS = 30

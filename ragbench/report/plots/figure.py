@@ -5,7 +5,7 @@ notebook; the palette is Okabe and Ito's, which people with any colour vision ca
 distinguish (https://jfly.uni-koeln.de/color/).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib import font_manager as fonts
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backend_bases import RendererBase
@@ -74,20 +75,22 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
     retriever and chunking (they differ in model, prompt or k) have different markers.
     """
     others = sorted(set(configurations["retriever"]) - _KNOWN.keys())
-    colours = _KNOWN | dict(zip(others, cycle(_SPARE), strict=False))
+    colour_of_retriever = _KNOWN | dict(zip(others, cycle(_SPARE), strict=False))
     rows = configurations.to_dict("records")
     kinds = [row["chunking"] for row in rows]
     if configurations.duplicated(["retriever", "chunking"]).any():
+        # all that distinguishes configurations with the same retriever
         kinds = [row["label"].removeprefix(f"{row['retriever']}, ") for row in rows]
-    markers = dict(zip(sorted(set(kinds), key=_natural), cycle(_MARKERS), strict=False))
+    ordered_kinds = sorted(set(kinds), key=_natural)
+    marker_of_kind = dict(zip(ordered_kinds, cycle(_MARKERS), strict=False))
     return {
-        row["name"]: Style(colours[row["retriever"]], markers[kind], kind)
+        row["name"]: Style(colour_of_retriever[row["retriever"]], marker_of_kind[kind], kind)
         for row, kind in zip(rows, kinds, strict=True)
     }
 
 
 def _natural(text: str) -> list[tuple[int, int | str]]:
-    """Sort "fixed 128" before "fixed 1024"."""
+    """Return a key for sorting that puts "fixed 128" before "fixed 1024"."""
     return [
         (0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()
     ]
@@ -107,11 +110,23 @@ class NotebookFigure(Figure):
 
     def draw(self, renderer: RendererBase) -> None:
         """Draw on a transparent ground in a colour that is legible on light and dark pages, with a
-        font for every script in the texts and a replacement for characters that no font has.
+        font for every script in the texts and "?" for characters that no font has.
         """
         artists = self.findobj()  # once: each walk asks all axes for all of their ticks
+        self._make_legible_on_any_ground(artists)
         texts = [artist for artist in artists if isinstance(artist, Text)]
-        families, missing = _fonts_for(frozenset("".join(text.get_text() for text in texts)))
+        families, replacements = _fonts_for(frozenset("".join(text.get_text() for text in texts)))
+        for text in texts:
+            written = text.get_text().translate(replacements)
+            text.set(fontfamily=families, parse_math=False, text=written)
+        if replacements:
+            _replace_in_tick_labels(artists, replacements)
+        # for the labels of ticks, which are made while drawing
+        with rc_context({"text.parse_math": False}):
+            super().draw(renderer)
+
+    def _make_legible_on_any_ground(self, artists: Iterable[Artist]) -> None:
+        """Make all grounds transparent, and draw axes and black texts in `INK`."""
         self.patch.set_alpha(0.0)
         for axes in self.axes:
             axes.patch.set_alpha(0.0)
@@ -121,22 +136,8 @@ class NotebookFigure(Figure):
         for artist in artists:
             if isinstance(artist, Legend):
                 artist.get_frame().set_facecolor("none")
-        for text in texts:
-            if text.get_color() in ("black", "k"):
-                text.set_color(INK)
-            written = text.get_text().translate(missing)
-            text.set(fontfamily=families, parse_math=False, text=written)
-        for axis in artists if missing else ():
-            if not isinstance(axis, Axis):
-                continue
-            labels = axis.get_major_formatter()
-            if isinstance(labels, FuncFormatter):
-                axis.set_major_formatter(
-                    lambda *tick, labels=labels: labels(*tick).translate(missing)
-                )
-        # for the labels of ticks, which are made while drawing
-        with rc_context({"text.parse_math": False}):
-            super().draw(renderer)
+            elif isinstance(artist, Text) and artist.get_color() in ("black", "k"):
+                artist.set_color(INK)
 
     def _repr_png_(self) -> bytes:
         canvas: Any = FigureCanvasAgg(self)
@@ -152,6 +153,18 @@ class NotebookFigure(Figure):
         return {"text/plain": alt}, {"image/png": {"alt": alt}}
 
 
+def _replace_in_tick_labels(artists: Iterable[Artist], replacements: Mapping[int, str]) -> None:
+    """Replace characters in the labels of ticks that a function writes while the figure is drawn."""
+    for artist in artists:
+        if not isinstance(artist, Axis):
+            continue
+        formatter = artist.get_major_formatter()
+        if isinstance(formatter, FuncFormatter):
+            artist.set_major_formatter(
+                lambda *tick, formatter=formatter: formatter(*tick).translate(replacements)
+            )
+
+
 def alternative_text(figure: Figure) -> str:
     """Describe a figure in words: titles, axes, series, and the labels of rows.
 
@@ -160,23 +173,24 @@ def alternative_text(figure: Figure) -> str:
     >>> alternative_text(figure)
     'Figure. short questions: recall against k.'
     """
-    parts = []
-    for axes in figure.axes:
-        title, across, up = axes.get_title(), axes.get_xlabel(), axes.get_ylabel()
-        drawn = " against ".join(filter(None, (up, across)))
-        rows = [label.get_text() for label in axes.get_yticklabels() if label.get_text()]
-        is_named = any(not _is_number(row) for row in rows)
-        if is_named:
-            drawn += f" ({'; '.join(dict.fromkeys(rows))})"
-        part = ": ".join(filter(None, (title, drawn.strip())))
-        if part and axes.axison:
-            parts.append(part)
+    parts = [_text_of_axes(axes) for axes in figure.axes if axes.axison]
     # `findobj` would find them by making the ticks of all axes
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
-    names = [text.get_text() for legend in legends if legend for text in legend.get_texts()]
-    if names:
-        parts.append(f"series: {', '.join(dict.fromkeys(names))}")
-    return f"Figure. {'; '.join(parts)}."
+    series = [text.get_text() for legend in legends if legend for text in legend.get_texts()]
+    if series:
+        parts.append(f"series: {', '.join(dict.fromkeys(series))}")
+    return f"Figure. {'; '.join(filter(None, parts))}."
+
+
+def _text_of_axes(axes: Axes) -> str:
+    """Return "title: y against x (the names of the rows)" of axes, as far as they have these; rows that
+    are numbers are not listed.
+    """
+    text = " against ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel())))
+    rows = [label.get_text() for label in axes.get_yticklabels() if label.get_text()]
+    if any(not _is_number(row) for row in rows):
+        text += f" ({'; '.join(dict.fromkeys(rows))})"
+    return ": ".join(filter(None, (axes.get_title(), text.strip())))
 
 
 def _is_number(text: str) -> bool:
@@ -196,13 +210,14 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
 
 @lru_cache
 def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
-    """Return fonts that together have the letters, and the replacements of letters that no
-    installed font has.
+    """Return the names of fonts that together have the letters, and "?" for the code of each letter
+    that no installed font has, as `str.translate` takes it; the user is warned of these.
     """
     families = ["DejaVu Sans"]
     missing = {ord(letter) for letter in letters if letter.isprintable()}
     missing -= fonts.get_font(fonts.findfont("DejaVu Sans")).get_charmap().keys()
     installed = fonts.findSystemFonts() if missing else []  # the list in its cache may be old
+    # regular fonts without serifs first
     for path in sorted(installed, key=lambda path: ("Regular" not in path, "Serif" in path, path)):
         with suppress(OSError, RuntimeError):  # of files that the library cannot read
             font = fonts.get_font(path)
@@ -226,26 +241,31 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
 
 def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str, Style]) -> None:
     """Draw the legend of a figure whose colours are retrievers and whose markers are chunkings, on
-    its right.
+    its right. What all configurations share is not in it.
 
     At most seven entries: of many, the first and how many more there are.
+
+    Args:
+        configurations: name and retriever of what is drawn.
+        look: name -> style, as from `styles`.
     """
     looks = [look[name] for name in configurations["name"]]
-    colours = dict(zip(configurations["retriever"], (style.colour for style in looks), strict=True))
-    markers = {style.kind: style.marker for style in looks}
-    entries = [
-        (name, Line2D([], [], color=colours[name], linewidth=6))
-        for name in sorted(colours)
-        if len(colours) > 1
-    ]
-    entries += [
-        (name, Line2D([], [], color=INK, marker=markers[name], linestyle=""))
-        for name in sorted(markers, key=_natural)
-        if len(markers) > 1
-    ]
+    colour_of = dict(
+        zip(configurations["retriever"], (style.colour for style in looks), strict=True)
+    )
+    marker_of = {style.kind: style.marker for style in looks}
+    entries: list[tuple[str, Line2D]] = []
+    if len(colour_of) > 1:
+        for name in sorted(colour_of):
+            entries.append((name, Line2D([], [], color=colour_of[name], linewidth=6)))
+    if len(marker_of) > 1:
+        for name in sorted(marker_of, key=_natural):
+            marker = Line2D([], [], color=INK, marker=marker_of[name], linestyle="")
+            entries.append((name, marker))
     if len(entries) > _MAX_ENTRIES:
-        more = f"and {len(entries) - _MAX_ENTRIES + 1} more"
-        entries = [*entries[: _MAX_ENTRIES - 1], (more, Line2D([], [], linestyle=""))]
+        n_more = len(entries) - _MAX_ENTRIES + 1
+        nothing = Line2D([], [], linestyle="")
+        entries = [*entries[: _MAX_ENTRIES - 1], (f"and {n_more} more", nothing)]
     if entries:
         names, handles = zip(*entries, strict=True)
         figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=9)

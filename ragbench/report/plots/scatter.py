@@ -29,8 +29,9 @@ def passage_map(chunks: Sequence[Chunk], vectors: Floats, states: Mapping[str, s
         states: id of a sampled passage -> "sampled", "accepted" or "nothing accepted".
     """
     centred = vectors - vectors.mean(axis=0)
+    # the principal components of the passages: the left singular vectors, times their sizes
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    points = pd.DataFrame(left * sizes).reindex(columns=[0, 1])
+    points = pd.DataFrame(left * sizes).reindex(columns=[0, 1])  # the first two components
     points["state"] = [states.get(chunk.chunk_id, _NOT_SAMPLED) for chunk in chunks]
     figure, axes = new_axes(9, 4.2)
     for state, rows in points.groupby("state"):

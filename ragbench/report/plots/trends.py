@@ -29,12 +29,13 @@ def trend_lines(rows: pd.DataFrame, measure: str) -> Figure:
         axes.fill_between(
             dates, epoch["ci_low"], epoch["ci_high"], color=colour, alpha=0.15, linewidth=0
         )
-    bottom = axes.get_ylim()[0]
-    changed = rows[~rows["changed"].isin(_NO_CHANGE)]
-    for made_at, change in zip(changed["made_at"], changed["changed"], strict=True):
+    bottom, _ = axes.get_ylim()
+    is_changed = ~rows["changed"].isin(_NO_CHANGE)
+    for made_at, change in rows.loc[is_changed, ["made_at", "changed"]].itertuples(index=False):
         axes.axvline(made_at, color="grey", linestyle=":", linewidth=1)
         axes.annotate(f"{change[:40]} ", (made_at, bottom), rotation=90, fontsize=7, ha="right")
-    for made_at in rows.loc[rows["state"].isin(["fall", "rise"]), "made_at"]:
+    is_alarm = rows["state"].isin(["fall", "rise"])
+    for made_at in rows.loc[is_alarm, "made_at"]:
         axes.axvline(made_at, color=VERMILLION)
     axes.set_ylabel(measure)
     return figure
