@@ -68,16 +68,20 @@ class Borders:
         return self._cuts[kind]
 
     def _outside_headings(self, positions: Ints) -> Ints:
-        """Return the positions that separate no heading from the text below it."""
+        """Return the positions at which a cut separates no heading from the text below it: those
+        inside a heading and at its end are left out.
+        """
         starts = np.array([self._lines[first].start for first, _, _ in self._headings])
         ends = np.array([self._lines[last].end for _, last, _ in self._headings])
-        heading_before = np.searchsorted(starts, positions, side="left") - 1  # -1: none
-        is_outside = (heading_before < 0) | (positions > ends[heading_before])
-        return positions[is_outside]
+        # for each position the index of the last heading that starts before it; -1 if none does
+        heading_before = np.searchsorted(starts, positions, side="left") - 1
+        is_after_heading = positions > ends[heading_before]
+        return positions[(heading_before < 0) | is_after_heading]
 
     def _ends(self, kind: str) -> npt.ArrayLike:
-        """Return the positions in the text where pieces of a kind end, in order: words, sentences,
-        lines, paragraphs, or the sections before headings of the level `kind`.
+        """Return the positions in the text after which a cut of this kind is made, in order: the
+        ends of tokens, words, sentences, lines or paragraphs. Any other `kind` is a level of
+        headings: the ends of the text before each heading of this level.
         """
         match kind:
             case "tokens":
@@ -90,9 +94,21 @@ class Borders:
             case "lines":
                 return [line.end for line in self._lines]
             case "paragraphs":
-                return [a.end for a, b in pairwise(self._lines) if b.after_blank]
-        firsts = [first for first, _, level in self._headings if str(level) == kind and first > 0]
-        return [self._lines[first - 1].end for first in firsts]
+                return [
+                    line.end for line, next_line in pairwise(self._lines) if next_line.after_blank
+                ]
+            case _:
+                return self._ends_before_headings(kind)
+
+    def _ends_before_headings(self, level: str) -> list[int]:
+        """Return the end of the line before each heading of a level; a heading in the first line
+        has none.
+        """
+        ends = []
+        for first_line, _, heading_level in self._headings:
+            if str(heading_level) == level and first_line > 0:
+                ends.append(self._lines[first_line - 1].end)
+        return ends
 
     @cached_property
     def sentence_ends(self) -> list[int]:
@@ -140,9 +156,9 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
     cut between words, then tokens.
     """
     cuts, sentence_of_cut = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
-    inside = (cuts > 0) & (cuts < borders.n_tokens)
-    similarity_at_cut = similarities[sentence_of_cut[inside]]
-    cuts = cuts[inside]
+    is_inside = (cuts > 0) & (cuts < borders.n_tokens)
+    similarity_at_cut = similarities[sentence_of_cut[is_inside]]
+    cuts = cuts[is_inside]
     windows: list[Window] = []
     # a stack, not recursion: a long document may be cut very often
     waiting = [(0, borders.n_tokens)]
@@ -151,48 +167,64 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
         if last - first <= size:
             windows.append((first, last))
             continue
-        for smallest_side in (max(1, size // 4), 1):
-            low, high = np.searchsorted(cuts, [first + smallest_side, last - smallest_side + 1])
-            if low < high:
-                weakest = low + int(np.argmin(similarity_at_cut[low:high]))
-                cut = int(cuts[weakest])
-                waiting.append((cut, last))
-                waiting.append((first, cut))  # on top of the stack: windows come in order
-                break
-        else:
+        cut = _weakest_cut(cuts, similarity_at_cut, first, last, max(1, size // 4))
+        if cut is None:
+            cut = _weakest_cut(cuts, similarity_at_cut, first, last, 1)
+        if cut is None:  # a single sentence
             windows += split(borders, first, last, ("words", "tokens"), size)
+        else:
+            waiting.append((cut, last))
+            waiting.append((first, cut))  # on top of the stack: windows come in order
     return windows
+
+
+def _weakest_cut(
+    cuts: Ints, similarities: FloatArray, first: int, last: int, min_side: int
+) -> int | None:
+    """Return the cut of the lowest similarity that leaves at least `min_side` tokens of the window
+    from `first` up to `last` on both sides; None if there is no such cut.
+
+    `cuts` is sorted, and `similarities` has the value of each cut.
+    """
+    low, high = np.searchsorted(cuts, [first + min_side, last - min_side + 1])
+    if low == high:
+        return None
+    return int(cuts[low + int(np.argmin(similarities[low:high]))])
 
 
 def extend(
     windows: Sequence[Window], borders: Borders, name: str, size: int, overlap: int
 ) -> list[Window]:
     """Let each window continue into the next one by up to `overlap` tokens, itself staying within
-    `size`.
+    `size` tokens; `name` is the chunker's.
 
-    It ends at the limit, if this is the next heading or the end of the text; else at the last end of a
-    sentence before the limit, or at the last cut between tokens. A window that ends no later than the
-    one before is dropped.
+    A window does not continue past the next heading. One that then ends no later than the one before
+    is dropped.
     """
-    headings = sorted(cut for kind in borders.headings for cut in borders.cuts(kind))
-    kinds = ("tokens",) if name == "fixed" else ("sentences", "tokens")
+    headings = sorted(cut for level in borders.headings for cut in borders.cuts(level))
+    headings_and_end = [*headings, borders.n_tokens]
     extended: list[Window] = []
     for first, last in windows:
-        limit = min(last + overlap, first + size, borders.n_tokens)
-        next_heading = bisect_left(headings, last)
-        is_at_heading = False
-        if next_heading < len(headings):
-            limit = min(limit, headings[next_heading])
-            is_at_heading = limit == headings[next_heading]
-        end = last
-        if is_at_heading or limit == borders.n_tokens:
-            end = limit
-        for kind in kinds:
-            cuts = borders.cuts(kind)
-            n_cuts = bisect_right(cuts, limit)  # up to the limit
-            if end <= last and n_cuts:
-                end = cuts[n_cuts - 1]
-        end = max(end, last)
+        limit = min(last + overlap, first + size)
+        next_heading = headings_and_end[bisect_left(headings_and_end, last)]
+        if limit >= next_heading:
+            end = next_heading
+        else:
+            end = _last_cut(borders, name, last, limit)
         if not extended or end > extended[-1][1]:
             extended.append((first, end))
     return extended
+
+
+def _last_cut(borders: Borders, name: str, last: int, limit: int) -> int:
+    """Return where a window that ends at the token `last` ends if it is extended up to `limit`: at
+    the last end of a sentence after `last` (not for the chunker "fixed"), else at the last cut
+    between tokens; `last` if there is neither.
+    """
+    kinds = ("tokens",) if name == "fixed" else ("sentences", "tokens")
+    for kind in kinds:
+        cuts = borders.cuts(kind)
+        n_up_to_limit = bisect_right(cuts, limit)
+        if n_up_to_limit and cuts[n_up_to_limit - 1] > last:
+            return cuts[n_up_to_limit - 1]
+    return last

@@ -26,8 +26,8 @@ What holds for every chunk of every document:
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any, cast
 
 import numpy as np
@@ -107,7 +107,7 @@ def chunk(
     from ragbench.datasets.large import LargeCorpus  # here, so that importing this module is light
 
     size, overlap = chunk_size, chunk_overlap
-    name = check_chunker(chunker)
+    name = check_chunker(chunker)  # or a user's function
     _check_numbers(size, overlap)
     if not isinstance(dataset, Dataset):
         dataset = Dataset("corpus", "", as_documents(dataset), (), {})
@@ -131,21 +131,18 @@ def chunk(
     for documents in in_groups(dataset.corpus.values()):
         texts = [document.full_text for document in documents]
         all_offsets = token_offsets(texts, tokenizer)
-        similarities: Iterator[FloatArray] = iter(())
+        similarities: Iterator[FloatArray] = iter(())  # of the long texts, for "semantic"
         if model is not None:
-            long_texts = []
-            for text, offsets in zip(texts, all_offsets, strict=True):
-                if len(offsets) > size:
-                    long_texts.append(text)
-            similarities = _similarities(long_texts, model)
+            is_long = [len(offsets) > size for offsets in all_offsets]
+            similarities = _similarities(list(compress(texts, is_long)), model)
         for document, text, offsets in zip(documents, texts, all_offsets, strict=True):
             if len(offsets) > size:
                 n_long += 1
-                between = next(similarities) if model is not None else None
-                windows = _windows(text, offsets, name, size, overlap, between)
-                chunks.extend(_cut(document.doc_id, text, offsets, windows))
+                similarities_of_text = next(similarities) if model is not None else None
+                windows = _windows(text, offsets, name, size, overlap, similarities_of_text)
+                chunks.extend(_chunks_of_windows(document.doc_id, text, offsets, windows))
             else:
-                pieces = _whole(document)
+                pieces = _whole(document)  # none of a blank document
                 n_short += len(pieces)
                 chunks.extend(pieces)
     _warn_of_short_documents(n_short, n_long + n_short, size, dataset.name)
@@ -167,32 +164,31 @@ def _warn_of_short_documents(n_short: int, n_documents: int, size: int, name: st
 def _windows(
     text: str,
     offsets: Offsets,
-    name: str,
+    chunker: str,
     size: int,
     overlap: int,
     similarities: FloatArray | None,
 ) -> list[Window]:
     """Return the chunks of a text that is longer than one chunk, as ranges of its tokens.
 
-    Args:
-        offsets: of its tokens, as from `token_offsets`.
-        name: of the chunker.
-        similarities: at each border between sentences, for "semantic"; else None.
+    `offsets` are the first and last + 1 character of its tokens. `similarities`, for "semantic"
+    only, has a value for each border between two sentences.
     """
-    borders = Borders(text, offsets, with_headings=name == "markdown")
+    borders = Borders(text, offsets, with_headings=chunker == "markdown")
+    size_without_overlap = size - overlap
     if similarities is not None:
-        windows = split_weakest_first(borders, similarities, size - overlap)
+        windows = split_weakest_first(borders, similarities, size_without_overlap)
     else:
-        kinds = [*borders.headings, *_KINDS.get(name, ["tokens"])]
-        windows = split(borders, 0, len(offsets), kinds, size - overlap)
+        kinds = [*borders.headings, *_KINDS.get(chunker, ["tokens"])]
+        windows = split(borders, 0, len(offsets), kinds, size_without_overlap)
     if overlap:
-        windows = extend(windows, borders, name, size, overlap)
+        windows = extend(windows, borders, chunker, size, overlap)
     return windows
 
 
 def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]:
-    """Return the name of a chunker of ragbench, or a function of the user, which is imported if it
-    is named.
+    """Return the name of a chunker of ragbench as it is; of "package.module:attribute" the function
+    of the user that it names, and of a class an object of it.
 
     >>> check_chunker("markdown")
     'markdown'
@@ -203,20 +199,22 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
     Raises:
         ConfigError: there is no such chunker.
     """
+    user_chunker: Any = chunker
     if isinstance(chunker, str) and is_import(chunker):
-        attribute = imported(chunker, "chunker")
-        if not callable(attribute):
+        user_chunker = imported(chunker, "chunker")
+        if not callable(user_chunker):
             raise ConfigError(
                 f"chunker {chunker!r} cannot be called; expected a function of a document's text"
             )
-        return check_chunker(attribute)
-    if inspect.isclass(chunker):
-        instance: Any = chunker()
-        return check_chunker(instance)
-    if isinstance(chunker, int):
+    if inspect.isclass(user_chunker):
+        user_chunker = user_chunker()
+    if callable(user_chunker):
+        return user_chunker  # type: ignore[no-any-return]
+    if isinstance(user_chunker, int):
         raise ConfigError(f"chunker is {chunker}; write chunk_size={chunker}, by its name")
-    if not callable(chunker) and chunker not in CHUNKERS:
-        raise ConfigError(unknown("chunker", chunker, CHUNKERS, f"{', '.join(CHUNKERS)}, {FORM}"))
+    if user_chunker not in CHUNKERS:
+        known = f"{', '.join(CHUNKERS)}, {FORM}"
+        raise ConfigError(unknown("chunker", user_chunker, CHUNKERS, known))
     return chunker
 
 
@@ -229,62 +227,86 @@ def _cut_by_function(
     Raises:
         ConfigError: the function returns something else than parts of the document.
     """
-    options = {"chunk_size": size, "chunk_overlap": overlap}
-    parameters: Collection[str] = ()
-    with suppress(TypeError, ValueError):  # some built-in functions have no signature
-        parameters = inspect.signature(chunker).parameters
-    options = {key: value for key, value in options.items() if key in parameters}
-    what = f"chunker {object_name(chunker)}"  # the subject of error messages
+    options = _accepted_options(chunker, {"chunk_size": size, "chunk_overlap": overlap})
+    subject = f"chunker {object_name(chunker)}"  # of error messages
     for document in documents:
         text = document.full_text
         pieces = chunker(text, **options)
         if isinstance(pieces, str) or not isinstance(pieces, Iterable):
             raise ConfigError(
-                f"{what} returned {type(pieces).__name__} for {document.doc_id!r}; expected a list"
+                f"{subject} returned {type(pieces).__name__} for {document.doc_id!r}; expected a list"
             )
-        chunks: dict[str, Chunk] = {}
-        search_from = 0
-        for piece in pieces:
-            if isinstance(piece, str):
-                start = _find_piece(piece, document, search_from, what)
-                end = start + len(piece)
-                search_from = start + 1  # the next piece may begin within this one
-            else:
-                start, end = _pair(piece, document, what)
+        chunks: dict[str, Chunk] = {}  # by id, so that a repeated one is there once
+        for start, end in _spans_of_pieces(pieces, document, subject):
             start, end = trim(text, start, end)
             if start < end:
-                cut = Chunk.cut(document.doc_id, text, start, end)
-                chunks[cut.chunk_id] = cut
+                chunk_of_piece = Chunk.cut(document.doc_id, text, start, end)
+                chunks[chunk_of_piece.chunk_id] = chunk_of_piece
         yield chunks.values()
 
 
-def _find_piece(piece: str, document: Document, search_from: int, what: str) -> int:
-    """Return where a piece begins: its next place in the document, or else its first."""
-    text = document.full_text
-    start = text.find(piece, search_from)
-    if start < 0:
-        start = text.find(piece)  # pieces may overlap
-    if start < 0:
-        raise ConfigError(
-            f"{what} returned {piece[:60]!r}, which is not in the text "
-            f"of {document.doc_id!r}: a chunk is a part of its document, character "
-            "by character; return pairs (start, end) instead"
-        )
-    return start
-
-
-def _pair(piece: Any, document: Document, what: str) -> tuple[int, int]:
-    """Return a pair (start, end) of characters as whole numbers within the document."""
+def _accepted_options(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a function has parameters for; {} for built-in functions whose
+    parameters Python does not know.
+    """
     try:
-        start, end = (int(edge) for edge in piece)
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {name: value for name, value in options.items() if name in parameters}
+
+
+def _spans_of_pieces(
+    pieces: Iterable[Any], document: Document, subject: str
+) -> Iterator[tuple[int, int]]:
+    """Yield the first character and the one after the last of each piece of a document that a user's
+    function returned: a text of the document, or such a pair already.
+
+    `subject` names the function in error messages.
+
+    Raises:
+        ConfigError: a piece is neither, or not within the document.
+    """
+    search_from = 0
+    for piece in pieces:
+        if isinstance(piece, str):
+            start = _find_piece(piece, document, search_from, subject)
+            search_from = start + 1  # the next piece may begin within this one
+            yield start, start + len(piece)
+        else:
+            yield _checked_span(piece, document, subject)
+
+
+def _find_piece(piece: str, document: Document, search_from: int, subject: str) -> int:
+    """Return where a piece begins in its document: at its first place from `search_from` on, or
+    else, as pieces may overlap or come in another order, at its first place in the document.
+    """
+    text = document.full_text
+    for first_allowed in (search_from, 0):
+        start = text.find(piece, first_allowed)
+        if start >= 0:
+            return start
+    raise ConfigError(
+        f"{subject} returned {piece[:60]!r}, which is not in the text "
+        f"of {document.doc_id!r}: a chunk is a part of its document, character "
+        "by character; return pairs (start, end) instead"
+    )
+
+
+def _checked_span(pair: Any, document: Document, subject: str) -> tuple[int, int]:
+    """Return a pair (start, end) that a user's function returned as whole numbers; ConfigError if it
+    is not such a pair, or not within the document.
+    """
+    try:
+        start, end = (int(edge) for edge in pair)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"{what} returned {piece!r}; expected a text or a pair (start, end)"
+            f"{subject} returned {pair!r}; expected a text or a pair (start, end)"
         ) from None
     n_characters = len(document.full_text)
     if not 0 <= start <= end <= n_characters:
         raise ConfigError(
-            f"{what} returned {piece!r} for {document.doc_id!r} of {n_characters} characters"
+            f"{subject} returned {pair!r} for {document.doc_id!r} of {n_characters} characters"
         )
     return start, end
 
@@ -311,7 +333,9 @@ def _whole(document: Document) -> list[Chunk]:
     return [Chunk.cut(document.doc_id, text, start, end)]
 
 
-def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) -> list[Chunk]:
+def _chunks_of_windows(
+    doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]
+) -> list[Chunk]:
     """Return the chunks of a text for windows (first token, one after the last) of its tokens.
 
     A chunk ends where the token after its last one begins, so characters between tokens that the
@@ -324,11 +348,14 @@ def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) ->
     starts[firsts == 0] = 0  # the first chunk has the characters before the first token
     ends = token_starts[after_lasts]
     spans: list[tuple[int, int]] = []
-    for untrimmed in zip(starts.tolist(), ends.tolist(), strict=True):
-        start, end = trim(text, *untrimmed)
-        if start == end or (spans and end <= spans[-1][1]):
+    for untrimmed_start, untrimmed_end in zip(starts.tolist(), ends.tolist(), strict=True):
+        start, end = trim(text, untrimmed_start, untrimmed_end)
+        is_blank = start == end
+        is_in_span_before = bool(spans) and end <= spans[-1][1]
+        if is_blank or is_in_span_before:
             continue
-        if spans and start <= spans[-1][0]:  # the span before differed by white space alone
+        holds_span_before = bool(spans) and start <= spans[-1][0]
+        if holds_span_before:  # they differed by white space alone at the start
             spans.pop()
         spans.append((start, end))
     return [Chunk.cut(doc_id, text, start, end) for start, end in spans]
@@ -343,29 +370,39 @@ def _semantic_model(embedder: str | Embedder, dataset: Dataset) -> Embedder:
 
 
 def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]:
-    """Yield for each text one similarity for each border between two of its sentences: the cosine of
-    the two sentences before the border with the two after it (one at the ends of a text).
-
-    All texts' sentences are embedded together. Rounded, so that another machine's last bit does not
-    move a border.
+    """Yield for each text one similarity for each border between two of its sentences
+    (`_block_similarities`). The sentences of all texts are embedded together.
     """
     if not texts:
         return
-    spans_of_texts = [sentence_spans(text) for text in texts]
     sentences: list[str] = []
-    for text, spans in zip(texts, spans_of_texts, strict=True):
+    n_sentences: list[int] = []  # of each text
+    for text in texts:
+        spans = sentence_spans(text)
         sentences += [text[start:end] for start, end in spans]
+        n_sentences.append(len(spans))
     vectors = model.encode(sentences)
     first = 0  # the row of a text's first sentence
-    for spans in spans_of_texts:
-        rows = np.asarray(vectors[first : first + len(spans)], dtype=np.float32)
-        first += len(spans)
-        before = rows[:-1].copy()
-        before[1:] += rows[:-2]
-        after = rows[1:].copy()
-        after[:-1] += rows[2:]
-        norms = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
-        dots = np.einsum("ij,ij->i", before, after)
-        # 1 where a side has no vector (no known word): that does not indicate another subject.
-        cosines = np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0)
-        yield np.round(cosines, 6)
+    for n in n_sentences:
+        yield _block_similarities(np.asarray(vectors[first : first + n], dtype=np.float32))
+        first += n
+
+
+def _block_similarities(vectors: FloatArray) -> FloatArray:
+    """Return for each border between two sentences the cosine of the two sentences before it with
+    the two after it; at the ends of a text there is only one.
+
+    `vectors` has a row for each sentence of one text. Values are rounded, so that another machine's
+    last bit does not move a cut.
+    """
+    # row i: the sum of the (at most two) vectors before, or after, the border after sentence i
+    before = vectors[:-1].copy()
+    before[1:] += vectors[:-2]
+    after = vectors[1:].copy()
+    after[:-1] += vectors[2:]
+    norms = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+    dots = np.einsum("ij,ij->i", before, after)
+    # 1 where a side has no vector (no known word): that does not indicate another subject.
+    cosines = np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0)
+    rounded: FloatArray = np.round(cosines, 6)
+    return rounded

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragbench.datasets.large import LargeCorpus
 
 T = TypeVar("T")
-_ID = re.compile(r"(.*)#(\d+-\d+)", re.DOTALL)
+_ID = re.compile(r"(.*)#(\d+-\d+)", re.DOTALL)  # doc_id#start-end
 
 
 class LargeChunks(Sequence[Chunk]):
@@ -45,11 +45,11 @@ class LargeChunks(Sequence[Chunk]):
 
     def extend(self, pieces: Iterable[Chunk]) -> None:
         """Add the chunks of the next document, all of which have its doc_id."""
-        number = -1  # of the document, not yet looked up
+        document_number = -1  # not yet looked up, as there may be no chunk
         for piece in pieces:
-            if number < 0:
-                number = self._corpus.number(piece.doc_id)
-            self._documents.append(number)
+            if document_number < 0:
+                document_number = self._corpus.number(piece.doc_id)
+            self._documents.append(document_number)
             self._starts.append(piece.start)
             self._ends.append(piece.end)
 
@@ -60,50 +60,56 @@ class LargeChunks(Sequence[Chunk]):
         return len(self._starts)
 
     def __iter__(self) -> Iterator[Chunk]:
-        return self._cut(range(len(self)))
+        return self._chunks_at(range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
         numbers = range(len(self))[index]
-        return [*self._cut(numbers)] if isinstance(index, slice) else next(self._cut([numbers]))
+        if isinstance(index, slice):
+            return [*self._chunks_at(numbers)]
+        return next(self._chunks_at([numbers]))
 
-    def _cut(self, numbers: Iterable[int]) -> Iterator[Chunk]:
+    def _chunks_at(self, numbers: Iterable[int]) -> Iterator[Chunk]:
         """Yield the chunks of these numbers, in their order, with the text of `with_texts` if there is
         one. A document is read once for successive chunks of it.
         """
-        last_document = -1  # its number
+        document_number = -1  # of the document that was read last
         doc_id = ""
-        text = ""
+        full_text = ""
         for i in numbers:
-            if self._documents[i] != last_document:
-                last_document = self._documents[i]
-                document = self._corpus.at(last_document)
+            if self._documents[i] != document_number:
+                document_number = self._documents[i]
+                document = self._corpus.at(document_number)
                 doc_id = document.doc_id
-                text = document.full_text
-            chunk = Chunk.cut(doc_id, text, self._starts[i], self._ends[i])
+                full_text = document.full_text
+            chunk = Chunk.cut(doc_id, full_text, self._starts[i], self._ends[i])
             if self._text_of is not None:
                 chunk = replace(chunk, text=self._text_of(chunk))
             yield chunk
 
     def of_document(self, doc_id: str) -> list[Chunk]:
         """Return the chunks of a document."""
-        document = self._corpus.number(doc_id)
-        first = bisect_left(self._documents, document)
-        return [*self._cut(range(first, bisect_right(self._documents, document)))]
+        return [*self._chunks_at(self._numbers_of(doc_id))]
+
+    def _numbers_of(self, doc_id: str) -> range:
+        """Return the numbers of the chunks of a document, which follow each other."""
+        document_number = self._corpus.number(doc_id)
+        first = bisect_left(self._documents, document_number)
+        return range(first, bisect_right(self._documents, document_number))
 
     def number(self, chunk_id: object) -> int:
         """Return the number of a chunk in this sequence; raises KeyError if no chunk has that id."""
         match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
         if match:
-            document = self._corpus.number(match[1])
-            first = bisect_left(self._documents, document)
-            for i in range(first, bisect_right(self._documents, document)):
-                if f"{self._starts[i]}-{self._ends[i]}" == match[2]:
+            doc_id, start_and_end = match.groups()
+            for i in self._numbers_of(doc_id):
+                if f"{self._starts[i]}-{self._ends[i]}" == start_and_end:
                     return i
         raise KeyError(chunk_id)
 
     def id_at(self, i: int) -> str:
-        """Return the id of the chunk of a number."""
-        return f"{self._corpus.at(self._documents[i]).doc_id}#{self._starts[i]}-{self._ends[i]}"
+        """Return the id of the chunk of a number, such as "doc_id#0-20"."""
+        doc_id = self._corpus.at(self._documents[i]).doc_id
+        return f"{doc_id}#{self._starts[i]}-{self._ends[i]}"
 
 
 class _Ids(Sequence[str]):
