@@ -65,10 +65,10 @@ class Dense:
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         if isinstance(chunks, LargeChunks):
-            self._vectors = _on_disk(chunks, self.embedder)
+            self._vectors = _vectors_in_file(chunks, self.embedder)
         else:
             encoded = self.embedder.encode([chunk.text for chunk in chunks])
-            self._vectors = _checked(encoded, len(chunks), self.embedder)
+            self._vectors = _checked_vectors(encoded, len(chunks), self.embedder)
 
     def __repr__(self) -> str:
         return f"Dense({counted(self._chunk_ids)}, {self.embedder.name!r})"
@@ -81,23 +81,23 @@ class Dense:
             return {query_id: {} for query_id in queries}
         texts = list(queries.values())
         encode = getattr(self.embedder, "encode_queries", self.embedder.encode)
-        vectors = _checked(encode(texts), len(queries), self.embedder)
+        query_vectors = _checked_vectors(encode(texts), len(queries), self.embedder)
 
         def candidates(start: int, end: int) -> Candidates:
-            query_vectors = vectors[start:end]
+            vectors = query_vectors[start:end]
             # The products are in float32; those that may be among the best are computed again.
-            rows, columns, _ = best_of_products(query_vectors, self._vectors, k)
-            cosines = self._cosines(query_vectors, rows, columns)
+            rows, columns, _ = best_of_products(vectors, self._vectors, k)
+            cosines = self._cosines(vectors, rows, columns)
             self._decide_near_ties(texts[start:end], rows, columns, cosines)
-            return rows, columns, cosines
+            return Candidates(rows, columns, cosines)
 
         run = ranked(queries, self._chunk_ids, candidates, k, block=QUERIES_AT_ONCE)
         # A zero vector is a query without text: all cosines are 0, and the first k chunks would be
         # no answer to it.
-        return {
-            query_id: scores if vectors[row].any() else {}
-            for row, (query_id, scores) in enumerate(run.items())
-        }
+        for query_id, vector in zip(queries, query_vectors, strict=True):
+            if not vector.any():
+                run[query_id] = {}
+        return run
 
     def vectors_of(self, chunk_ids: Sequence[str]) -> FloatArray:
         """Return the vectors of these chunks, one row each."""
@@ -108,8 +108,8 @@ class Dense:
         return chunk_places(self.chunks)
 
     def _cosines(self, query_vectors: FloatArray, rows: Ints, columns: Ints) -> Floats:
-        """Return the cosine of each pair: the query in a row of `query_vectors`, and the chunk of
-        the number in `columns`.
+        """Return the cosine of each pair of a query and a chunk: pair i is the query of the number
+        `rows[i]` among the `query_vectors` and the chunk of the number `columns[i]`.
 
         They are computed in float64: float32 products differ in the last bits with the machine, the
         batch and the place in the matrix, float64 products only far below the 6 decimals that count.
@@ -119,17 +119,18 @@ class Dense:
             part = slice(start, start + _PAIRS_AT_ONCE)
             of_queries = query_vectors[rows[part]].astype(np.float64)
             of_chunks = self._vectors[columns[part]].astype(np.float64)
-            cosines[part] = np.einsum("ij,ij->i", of_queries, of_chunks)
+            cosines[part] = _row_products(of_queries, of_chunks)
         return cosines
 
     def _decide_near_ties(
         self, questions: Sequence[str], rows: Ints, columns: Ints, cosines: Floats
     ) -> None:
-        """Replace the cosines of a question that are nearly equal by exact ones, in place, if the
-        embedder can compute exact vectors.
+        """Replace nearly equal cosines of a question by exact ones, in place, if the embedder can
+        compute exact vectors.
 
         Vectors in float32 differ between processors, which moves a cosine by up to 4e-7 and would
-        change the order of chunks whose cosines differ by less.
+        change the order of chunks whose cosines differ by less. `cosines[i]` is the one of the question
+        of the number `rows[i]` and the chunk of the number `columns[i]`.
         """
         if not (isinstance(self.embedder, TextEmbedder) and self.embedder.is_exact):
             return
@@ -141,32 +142,41 @@ class Dense:
         chunk_numbers, chunk_of_pair = np.unique(columns[near], return_inverse=True)
         texts = [questions[row] for row in question_rows]
         texts += [self.chunks[number].text for number in chunk_numbers.tolist()]
-        exact = self.embedder.encode_exactly(texts)
-        n_questions = len(question_rows)
-        of_questions = exact[:n_questions][question_of_pair]
-        of_chunks = exact[n_questions:][chunk_of_pair]
-        cosines[near] = np.einsum("ij,ij->i", of_questions, of_chunks)
+        exact_vectors = self.embedder.encode_exactly(texts)
+        question_vectors = exact_vectors[: len(question_rows)]
+        chunk_vectors = exact_vectors[len(question_rows) :]
+        cosines[near] = _row_products(
+            question_vectors[question_of_pair], chunk_vectors[chunk_of_pair]
+        )
+
+
+def _row_products(a: Floats, b: Floats) -> Floats:
+    """Return the dot product of each row of `a` with the row of `b` of the same number."""
+    products: Floats = np.einsum("ij,ij->i", a, b)
+    return products
 
 
 def _near_ties(rows: Ints, cosines: Floats) -> Ints:
-    """Return the places in `cosines` of near ties: another cosine of the same question (`rows` names
-    the question) is at most 2e-6 away, but not equal.
+    """Return the indices of the cosines that are near ties: another cosine of the same question is
+    at most 2e-6 away, but not equal. `rows` has the number of each cosine's question.
 
     >>> _near_ties(np.array([0, 0, 0, 0, 1]), np.array([0.5, 0.3, 0.5000001, 0.3, 0.5])).tolist()
     [2, 0]
     """
     if not rows.size:
         return rows
-    order = np.lexsort((-cosines, rows))
+    order = np.lexsort((-cosines, rows))  # by question, then from the highest cosine
     falling = cosines[order]
+    questions = rows[order]
     gaps = falling[:-1] - falling[1:]
-    is_other_question = rows[order][:-1] != rows[order][1:]
-    # a group: neighbours of one question that are at most _NEAR apart
-    group_starts = np.flatnonzero(np.append(True, is_other_question | (gaps > _NEAR)))
+    is_other_question = questions[:-1] != questions[1:]
+    # a group: cosines of one question, each at most _NEAR from the one before
+    starts_group = np.append(True, is_other_question | (gaps > _NEAR))
+    group_starts = np.flatnonzero(starts_group)
     group_sizes = np.diff(np.append(group_starts, len(rows)))
     group_ends = group_starts + group_sizes - 1
-    has_different = falling[group_starts] > falling[group_ends]
-    return order[np.repeat(has_different, group_sizes)]
+    is_near_tie = falling[group_starts] > falling[group_ends]  # for each group: not all are equal
+    return order[np.repeat(is_near_tie, group_sizes)]
 
 
 @suggesting(**SEARCH_CALLS)
@@ -209,39 +219,50 @@ class Hybrid:
         return fused_search(self.retrievers, wordings, k, self._place, self._fusion)
 
 
-def _on_disk(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
-    """Return the vectors of all chunks, computed a part at a time, in a file of the cache that is
-    mapped into memory.
+def _vectors_in_file(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
+    """Return the vectors of the chunks of a corpus that is too large for memory: an array whose rows
+    are read from a file of the cache as they are used. The file is written once per embedder and
+    chunks.
     """
 
-    def build(path: Path) -> None:
-        with store.bypassed(), path.open("wb") as file:
-            for start in range(0, len(chunks), _TEXTS_AT_ONCE):
-                texts = [chunk.text for chunk in chunks[start : start + _TEXTS_AT_ONCE]]
-                part = _checked(embedder.encode(texts), len(texts), embedder)
-                if start == 0:
-                    shape = (len(chunks), part.shape[1])
-                    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-                    np.lib.format.write_array_header_1_0(file, header)
-                file.write(np.ascontiguousarray(part, dtype="<f4").tobytes())
+    def write(path: Path) -> None:
+        with store.bypassed():  # not a second time as the vectors of single texts
+            _write_vectors(path, chunks, embedder)
+
+    def open_mapped(path: Path) -> FloatArray:
+        vectors: FloatArray = np.load(path, mmap_mode="r")
+        return vectors
 
     identity = getattr(embedder, "identity", "")
     key = store.digest(str(identity), stream=(chunk.text for chunk in chunks))
     # an embedder without an identity may return other vectors next time: nothing is kept of it
     with nullcontext() if identity else store.bypassed():
-        return store.kept("vectors", key, build, lambda path: np.load(path, mmap_mode="r"))
+        return store.kept("vectors", key, write, open_mapped)
 
 
-def _checked(vectors: FloatArray, n: int, embedder: Embedder) -> FloatArray:
-    """Return an embedder's vectors as float32.
+def _write_vectors(path: Path, chunks: LargeChunks, embedder: Embedder) -> None:
+    """Write the vectors of the chunks into a new file in NumPy's format, one part after the other."""
+    with path.open("wb") as file:
+        for start in range(0, len(chunks), _TEXTS_AT_ONCE):
+            texts = [chunk.text for chunk in chunks[start : start + _TEXTS_AT_ONCE]]
+            part = _checked_vectors(embedder.encode(texts), len(texts), embedder)
+            if start == 0:
+                shape = (len(chunks), part.shape[1])
+                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(part, dtype="<f4").tobytes())
+
+
+def _checked_vectors(vectors: FloatArray, n_texts: int, embedder: Embedder) -> FloatArray:
+    """Return the vectors that an embedder computed for texts, as float32.
 
     Raises:
-        ModelError: they are not `n` rows, or a row is neither of unit length nor all zeros.
+        ModelError: they are not one row per text, or a row is neither of unit length nor all zeros.
     """
-    if vectors.ndim != 2 or len(vectors) != n:
+    if vectors.ndim != 2 or len(vectors) != n_texts:
         raise ModelError(
-            f"{embedder.name} gave an array of shape {vectors.shape} for {n} texts; expected "
-            f"({n}, any)"
+            f"{embedder.name} gave an array of shape {vectors.shape} for {n_texts} texts; expected "
+            f"({n_texts}, any)"
         )
     norms = np.linalg.norm(vectors, axis=1)
     is_unit_or_zero = (np.abs(norms - 1) < 1e-3) | (norms == 0)

@@ -78,19 +78,20 @@ class BM25Disk:
         searcher = self._index.searcher()
 
         def candidates(start: int, end: int) -> Candidates:
-            hits: list[tuple[float, Any]] = []
-            rows: list[int] = []  # the query of each hit
+            rows: list[int] = []  # for each hit the number of its query
+            scores: list[float] = []
+            addresses: list[Any] = []
             for row, words in enumerate(word_lists[start:end]):
-                hits_of_query = self._hits_near_the_best(searcher, words, k)
-                hits += hits_of_query
-                rows += [row] * len(hits_of_query)
-            chunk_numbers = []
-            if hits:
-                addresses = [address for _, address in hits]
-                chunk_numbers = searcher.fast_field_values("number", addresses)
-            scores = np.array([score for score, _ in hits], dtype=np.float64).round(_DECIMALS)
-            columns = np.array(chunk_numbers, dtype=np.int64)
-            return np.array(rows, dtype=np.int64), columns, scores
+                for score, address in self._hits_near_the_best(searcher, words, k):
+                    rows.append(row)
+                    scores.append(score)
+                    addresses.append(address)
+            chunk_numbers = searcher.fast_field_values("number", addresses) if addresses else []
+            return Candidates(
+                np.array(rows, dtype=np.int64),
+                np.array(chunk_numbers, dtype=np.int64),
+                np.array(scores, dtype=np.float64).round(_DECIMALS),
+            )
 
         return ranked(queries, self._chunk_ids, candidates, k)
 
@@ -99,51 +100,60 @@ class BM25Disk:
     ) -> list[tuple[float, Any]]:
         """Return (score, address in tantivy's index) of every chunk that could be among the best `k`
         once scores are rounded, best first.
+
+        A search returns the first `limit` hits only. If the last of them is nearly as good as the
+        k-th, more such chunks may follow, and it is repeated with a higher limit.
         """
-        query, occur = self._tantivy.Query, self._tantivy.Occur.Should
-        terms = [(occur, query.term_query(self._schema, "words", word, "freq")) for word in words]
-        limit = k + 10
+        query, any_of_them = self._tantivy.Query, self._tantivy.Occur.Should
+        terms = []
+        for word in words:
+            terms.append((any_of_them, query.term_query(self._schema, "words", word, "freq")))
+        any_word = query.boolean_query(terms)
+        n_chunks = len(self._chunk_ids)
+        limit = min(k + 10, n_chunks)
         while True:
-            limit = min(limit, len(self._chunk_ids))
-            hits: list[tuple[float, Any]] = searcher.search(
-                query.boolean_query(terms), limit=limit, count=False
-            ).hits
-            has_all_matches = len(hits) < limit or limit == len(self._chunk_ids)
+            hits: list[tuple[float, Any]] = searcher.search(any_word, limit=limit, count=False).hits
+            has_all_matches = len(hits) < limit or limit == n_chunks
             if has_all_matches:
                 return hits
             worst_score = hits[-1][0]
             kth_score = hits[k - 1][0]
             if worst_score < kth_score - _SLACK:
                 return hits
-            limit *= 4  # more than ten chunks are as good as the k-th
+            limit = min(4 * limit, n_chunks)
 
     def _build(self, folder: Path) -> None:
         """Write the index of all chunks into a new folder.
 
-        Each chunk is padded, and longer documents without any word of ours are added, so that
-        tantivy's fixed k1 and b act as the ones of `BM25` (see `_PADDING`).
+        Each chunk is padded, and longer documents without any word of ours ("fillers") are added, so
+        that tantivy's fixed k1 and b act as the ones of `BM25` (see `_PADDING`).
         """
         folder.mkdir()
         index = self._tantivy.Index(self._schema, path=str(folder))
         n_threads = 1
         writer = index.writer(_HEAP_BYTES, n_threads)
-        n = len(self._chunk_ids)
-        sample = self.chunks[:: max(1, n // _BATCH)]
-        lengths = [len(row) for row in self._words.of([chunk.text for chunk in sample])]
-        mean = sum(lengths) / max(1, len(lengths))
-        padding = _PADDING * round(2 / 3 * mean)
-        for first in range(0, n, _BATCH):
+        n_chunks = len(self._chunk_ids)
+        mean_words = self._mean_words_of_sample()
+        padding = _PADDING * round(2 / 3 * mean_words)
+        for first in range(0, n_chunks, _BATCH):
             texts = [chunk.text for chunk in self.chunks[first : first + _BATCH]]
             for number, words in enumerate(self._words.of(texts), start=first):
                 document = self._tantivy.Document(words=padding + " ".join(words), number=number)
                 writer.add_document(document)
         # 1 (the chunks) + 2/3 (their padding) + 5/6 (the fillers) is 2.5 times the mean
-        n_fillers = _n_fillers(n)
+        n_fillers = _n_fillers(n_chunks)
         for _ in range(n_fillers):
-            filler = _PADDING * round(5 / 6 * mean * n / n_fillers)
-            writer.add_document(self._tantivy.Document(words=filler, number=n))
+            filler = _PADDING * round(5 / 6 * mean_words * n_chunks / n_fillers)
+            writer.add_document(self._tantivy.Document(words=filler, number=n_chunks))
         writer.commit()
         writer.wait_merging_threads()
+
+    def _mean_words_of_sample(self) -> float:
+        """Return the mean number of words of evenly spread chunks, about 10,000 to 20,000 of them."""
+        every = max(1, len(self._chunk_ids) // _BATCH)
+        texts = [chunk.text for chunk in self.chunks[::every]]
+        lengths = [len(words) for words in self._words.of(texts)]
+        return sum(lengths) / max(1, len(lengths))
 
     def _open(self, folder: Path) -> Any:
         """Return the index in a folder; OSError if not all of its documents were written."""

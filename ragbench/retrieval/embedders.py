@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,8 @@ folder, or a name on the Hugging Face hub)
             f"unknown embedder {name!r}; did you mean {near!r}? Known: {', '.join(EMBEDDERS)} "
             "(or a folder, or a name on the Hugging Face hub)"
         )
-    if name.startswith(("/", "./", "../", "~")) or "\\" in name or name.count("/") > 1:
+    starts_as_path = name.startswith(("/", "./", "../", "~"))
+    if starts_as_path or "\\" in name or name.count("/") > 1:  # no name on the hub
         raise ConfigError(
             f"embedder {name!r}: there is no such folder; give the folder of a "
             "sentence-transformers model"
@@ -123,8 +125,8 @@ folder, or a name on the Hugging Face hub)
 
 
 def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
-    """Return the embedder of that name; the same object for the same name as long as its files are
-    the same.
+    """Return the embedder of a name, or of an object of the user; the same object for the same name
+    as long as its files are the same.
 
     - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), computed in
       numpy: vectors differ from sentence-transformers' by less than 1e-6. Reads 256 word pieces of
@@ -155,13 +157,8 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
     if not isinstance(name, str):
         return _embedder_of_user(name)
     check_embedder(name)
-    folder = expanded(name)
-    if name not in EMBEDDERS and folder.is_dir():
-        listed = [
-            (str(path), path.stat().st_size, path.stat().st_mtime_ns)
-            for path in model_files(folder)
-        ]
-        return _load_once(name, state_of_files=repr(listed))
+    if name not in EMBEDDERS and expanded(name).is_dir():
+        return _load_once(name, state_of_files=_state_of_files(expanded(name)))
     if is_remote(name):
         from ragbench.retrieval.remote_embedder import Remote
 
@@ -214,16 +211,13 @@ class TextEmbedder:
                 "encode: expected a list of texts, not one string; write encode([text])"
             )
         cleaned = _single_blanks(texts)
-        # The longest first, as sentence-transformers has it, then by content: the same set has the
-        # same batches, and so the same bits, in any order.
-        unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
+        unique = _distinct_longest_first(cleaned)
         key = store.digest(self._model.identity, role, _WHITE_SPACE, *unique)
         with store.arrays("embeddings" if self.identity else "", key) as entry:
             if not entry:
                 entry |= self._compute(unique, role)
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
-        row_of = {text: row for row, text in enumerate(unique)}
-        vectors: FloatArray = entry["vectors"][[row_of[text] for text in cleaned]]
+        vectors: FloatArray = entry["vectors"][_rows_of(cleaned, unique)]
         return vectors
 
     def encode_queries(self, texts: Sequence[str]) -> FloatArray:
@@ -245,16 +239,16 @@ class TextEmbedder:
         It takes about twice the time of `encode`. The model must have the precision (`is_exact`).
         """
         cleaned = _single_blanks(texts)
-        unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
+        unique = _distinct_longest_first(cleaned)
         key = store.digest(self._model.identity, "float64", _WHITE_SPACE, *unique)
         with store.arrays("embeddings" if self.identity else "", key) as entry:
             if not entry:
                 computed = self._model.embed_exactly(unique)
                 norms = np.linalg.norm(computed, axis=1, keepdims=True)
                 entry["vectors"] = computed / np.where(norms > 0, norms, 1)
-        row_of = {text: row for row, text in enumerate(unique)}
-        vectors: Floats = entry["vectors"][[row_of[text] for text in cleaned]]
-        vectors[[not text for text in cleaned]] = 0.0
+        vectors: Floats = entry["vectors"][_rows_of(cleaned, unique)]
+        is_empty = [not text for text in cleaned]
+        vectors[is_empty] = 0.0
         return vectors
 
     def _compute(self, texts: list[str], role: str) -> store.Arrays:
@@ -262,22 +256,25 @@ class TextEmbedder:
         each; "cut", True where a text is longer than the model reads; "max_tokens", the number of
         tokens that the model reads (0: all).
         """
-        blocks: list[FloatArray] = []
-        cut = np.zeros(len(texts), dtype=bool)
-        # a model without `cut` reads whole texts
-        is_cut: Callable[[list[str]], Any] = getattr(self._model, "cut", lambda texts: False)
+        reads_whole_texts = not hasattr(self._model, "cut")
+        vectors_of_blocks: list[FloatArray] = []
+        is_cut = np.zeros(len(texts), dtype=bool)
         with progress_bar(len(texts), f"embedding with {self.name}", "texts") as bar:
             for start, end in _blocks(texts):
                 block = texts[start:end]
-                blocks.append(_unit(self._model.embed(block, role), self.name))
-                cut[start:end] = is_cut(block)
+                vectors_of_blocks.append(_unit(self._model.embed(block, role), self.name))
+                if not reads_whole_texts:
+                    is_cut[start:end] = self._model.cut(block)
                 bar.update(end - start)
-        vectors = np.concatenate(blocks or [np.zeros((0, self._model.dimension), np.float32)])
+        if not texts:
+            vectors_of_blocks = [np.zeros((0, self._model.dimension), np.float32)]
+        vectors = np.concatenate(vectors_of_blocks)
         is_empty = [not text for text in texts]
         vectors[is_empty] = 0.0
         # "cut" is kept with the vectors: the warning comes each time, also when the model need not
         # be loaded.
-        return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
+        max_tokens = np.array(self._model.max_tokens or 0)
+        return {"vectors": vectors, "cut": is_cut, "max_tokens": max_tokens}
 
     def _warn_of_cuts(self, texts: list[str], cut: Bools, max_tokens: int) -> None:
         """Warn if any text is longer than the model reads: `cut` is True for it."""
@@ -332,16 +329,30 @@ def _embedder_of_user(given: Any) -> Embedder:
     if isinstance(model, Embedder):
         return model
     name = object_name(given)
-    if callable(encode := getattr(model, "encode", model)):
-        embedder = OwnModel(encode, getattr(model, "encode_query", encode), name)
-    elif callable(embed := getattr(model, "embed_documents", None)):
-        embedder = OwnModel(embed, lambda texts: list(map(model.embed_query, texts)), name)
-    else:
-        raise ConfigError(
-            f"embedder {model!r}: expected a name, a function of a list of texts, or an object with "
-            "encode(texts)"
-        )
-    return TextEmbedder(name, embedder)
+    encode = getattr(model, "encode", model)  # of sentence-transformers; or it is a function
+    if callable(encode):
+        encode_query = getattr(model, "encode_query", encode)
+        return TextEmbedder(name, OwnModel(encode, encode_query, name))
+    embed_documents = getattr(model, "embed_documents", None)
+    if callable(embed_documents):  # of LangChain
+
+        def embed_queries(texts: list[str]) -> list[Any]:
+            return [model.embed_query(text) for text in texts]
+
+        return TextEmbedder(name, OwnModel(embed_documents, embed_queries, name))
+    raise ConfigError(
+        f"embedder {model!r}: expected a name, a function of a list of texts, or an object with "
+        "encode(texts)"
+    )
+
+
+def _state_of_files(folder: Path) -> str:
+    """Return a text that changes when a file of a model in a folder does: sizes and times."""
+    states = []
+    for path in model_files(folder):
+        status = path.stat()
+        states.append((str(path), status.st_size, status.st_mtime_ns))
+    return repr(states)
 
 
 @lru_cache(maxsize=16)
@@ -361,6 +372,19 @@ def _single_blanks(texts: Sequence[str]) -> list[str]:
     return [" ".join(without_surrogates(text).split()) for text in texts]
 
 
+def _distinct_longest_first(texts: Sequence[str]) -> list[str]:
+    """Return each text once, the longest first, as sentence-transformers has it, then by content: the
+    same set of texts has the same batches, and so the same bits, in any order.
+    """
+    return sorted(set(texts), key=lambda text: (-len(text), text))
+
+
+def _rows_of(texts: Sequence[str], distinct: Sequence[str]) -> list[int]:
+    """Return for each text its place among the distinct ones."""
+    row_of = {text: row for row, text in enumerate(distinct)}
+    return [row_of[text] for text in texts]
+
+
 def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of successive blocks of texts, which are sorted longest first.
 
@@ -370,10 +394,10 @@ def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(texts):
         longest = max(1, len(texts[start]))
-        n_texts = max(1, _BLOCK_CHARACTERS // longest)
-        n_texts = min(_BLOCK_TEXTS, n_texts)
-        yield start, min(start + n_texts, len(texts))
-        start += n_texts
+        n_that_fit = max(1, _BLOCK_CHARACTERS // longest)
+        end = min(start + n_that_fit, start + _BLOCK_TEXTS, len(texts))
+        yield start, end
+        start = end
 
 
 def _unit(vectors: FloatArray | Floats, name: str) -> FloatArray:

@@ -82,24 +82,28 @@ class WordLlama:
 
     @cached_property
     def identity(self) -> str:
+        """Return a text that changes with the vectors: the version and a digest of the weights."""
         files = [
             *self._folder.glob(f"weights/l2_supercat_{self.dimension}.safetensors"),
             *self._folder.glob("tokenizers/l2_supercat*.json"),
         ]
-        return (
-            f"wordllama {version('wordllama')} lower-cased {digest_of_files(self._folder, files)}"
-        )
+        digest_of_weights = digest_of_files(self._folder, files)
+        return f"wordllama {version('wordllama')} lower-cased {digest_of_weights}"
 
     @cached_property
     def _inference(self) -> Any:
-        """Return wordllama's model; ModelError if its weights cannot be loaded."""
+        """Return wordllama's model, which computes the vectors.
+
+        Raises:
+            ModelError: its weights cannot be loaded.
+        """
+        # Importing wordllama configures the root logger: every library's chatter would land in the
+        # notebook. So the logger gets its level and handlers back.
         root = logging.getLogger()
         level_before = root.level
         handlers_before = list(root.handlers)
         import wordllama
 
-        # Importing wordllama configures the root logger: every library's chatter would land in the
-        # notebook.
         root.setLevel(level_before)
         root.handlers[:] = handlers_before
         try:
@@ -143,6 +147,9 @@ class Transformer:
         return self._weights.model.max_seq_length
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
+        """Return one row per text; `role` is "query" or "document", for which models may be trained
+        with different prompts.
+        """
         model = self._weights.model
         encode = model.encode_query if role == "query" else model.encode_document
         with self._one_at_a_time:
@@ -155,19 +162,19 @@ class Transformer:
         """Return for each text True if it is longer than the model reads; all False if the model has
         no limit, or no tokenizer to count with.
         """
+        is_cut = np.zeros(len(texts), dtype=bool)
         limit = self.max_tokens
         tokenizer = getattr(self._weights.model, "tokenizer", None)
-        is_cut = np.zeros(len(texts), dtype=bool)
+        if not limit or not callable(tokenizer):
+            return is_cut
         # A token has a byte at least, so most texts fit without being tokenised again; 8 is room for
         # special tokens.
-        may_be_long = [
-            i for i, text in enumerate(texts) if limit and len(text.encode()) + 8 > limit
-        ]
-        if not may_be_long or not callable(tokenizer):
+        may_be_long = [i for i, text in enumerate(texts) if len(text.encode()) + 8 > limit]
+        if not may_be_long:
             return is_cut
         with self._one_at_a_time:
             token_ids = tokenizer(
                 [texts[i] for i in may_be_long], truncation=False, padding=False, verbose=False
             )["input_ids"]
-        is_cut[may_be_long] = [len(ids) > (limit or 0) for ids in token_ids]
+        is_cut[may_be_long] = [len(ids) > limit for ids in token_ids]
         return is_cut

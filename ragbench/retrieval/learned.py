@@ -39,6 +39,7 @@ class Sparse:
         self._weights = Weights(model, "SparseEncoder")
         self._chunk_ids = checked_ids(chunks)
         texts = [chunk.text for chunk in chunks]
+        # a sparse matrix, one row per chunk, is kept as the three arrays of its CSR format
         with store.arrays("sparse", store.digest(self._weights.identity, *texts)) as kept:
             if not kept:
                 matrix = self._encode(texts, "document")
@@ -46,8 +47,8 @@ class Sparse:
                 kept["words"] = np.array(matrix.shape[1])
         from scipy.sparse import csr_matrix
 
-        parts = (kept["data"], kept["indices"], kept["indptr"])
-        vectors = csr_matrix(parts, shape=(len(texts), int(kept["words"])))
+        csr_arrays = (kept["data"], kept["indices"], kept["indptr"])
+        vectors = csr_matrix(csr_arrays, shape=(len(texts), int(kept["words"])))
         self._by_word = vectors.T.tocsr()  # a row per word, a column per chunk
 
     def __repr__(self) -> str:
@@ -59,26 +60,28 @@ class Sparse:
         queries = as_queries(queries)
         if not queries:
             return {}
-        asked = self._encode(list(queries.values()), "query")
+        query_vectors = self._encode(list(queries.values()), "query")
 
         def candidates(start: int, end: int) -> Candidates:
-            scores = (asked[start:end] @ self._by_word).tocsr()
+            scores = (query_vectors[start:end] @ self._by_word).tocsr()
             scores.eliminate_zeros()
             return best_of_sparse(scores, k)
 
         return ranked(queries, self._chunk_ids, candidates, k)
 
     def _encode(self, texts: Sequence[str], role: str) -> Any:
-        """Return one row per text, a sparse matrix of float64."""
+        """Return a sparse matrix of float64 (SciPy, CSR): a row per text, a column per word of the
+        model's vocabulary. `role` is "query" or "document".
+        """
         from scipy.sparse import csr_matrix, vstack
 
-        parts = []
-        for block in _encoded(self._weights, texts, role):
-            rows = block.coalesce().cpu()
-            ends = rows.indices().numpy()
-            values = rows.values().numpy().astype(np.float64)
-            parts.append(csr_matrix((values, (ends[0], ends[1])), shape=tuple(rows.shape)))
-        return vstack(parts).tocsr()
+        blocks = []
+        for tensor in _encoded_blocks(self._weights, texts, role):
+            sparse = tensor.coalesce().cpu()  # of torch, in COO format
+            rows, columns = sparse.indices().numpy()
+            values = sparse.values().numpy().astype(np.float64)
+            blocks.append(csr_matrix((values, (rows, columns)), shape=tuple(sparse.shape)))
+        return vstack(blocks).tocsr()
 
 
 class Late:
@@ -98,10 +101,12 @@ class Late:
         texts = [chunk.text for chunk in chunks]
         with store.arrays("late", store.digest(self._weights.identity, *texts)) as kept:
             if not kept:
-                rows = self._encode(texts, "document")
-                kept["vectors"] = np.concatenate(rows)
-                kept["starts"] = np.cumsum([0, *map(len, rows)])[:-1]
-        self._vectors, self._starts = kept["vectors"], kept["starts"]
+                vectors_by_chunk = self._encode(texts, "document")
+                n_vectors = [len(vectors) for vectors in vectors_by_chunk]
+                kept["vectors"] = np.concatenate(vectors_by_chunk)
+                kept["starts"] = np.cumsum([0, *n_vectors])[:-1]
+        self._vectors = kept["vectors"]  # one row per token, of all chunks one after the other
+        self._starts = kept["starts"]  # of each chunk: the row of its first token
 
     def __repr__(self) -> str:
         return f"Late({counted(self._chunk_ids)}, {self._weights.name!r})"
@@ -110,31 +115,39 @@ class Late:
         """Return for each query the `k` chunks of the highest score, best first."""
         check_k(k)
         queries = as_queries(queries)
-        asked = self._encode(list(queries.values()), "query")
+        token_vectors = self._encode(list(queries.values()), "query")  # of each query
         n_chunks = len(self._chunk_ids)
 
         def candidates(start: int, end: int) -> Candidates:
-            scores = np.concatenate([self._scores(tokens) for tokens in asked[start:end]])
+            """Return all pairs of these queries and the chunks, each with its score."""
             rows = np.repeat(np.arange(end - start), n_chunks)
-            return rows, np.tile(np.arange(n_chunks), end - start), scores
+            columns = np.tile(np.arange(n_chunks), end - start)
+            scores = [self._scores(tokens) for tokens in token_vectors[start:end]]
+            return Candidates(rows, columns, np.concatenate(scores))
 
         return ranked(queries, self._chunk_ids, candidates, k)
 
     def _scores(self, tokens: FloatArray) -> Floats:
-        """Return the score of each chunk for the vectors of a query's tokens."""
-        products = tokens @ self._vectors.T
-        best = np.maximum.reduceat(products, self._starts, axis=1)
-        scores: Floats = best.sum(axis=0, dtype=np.float64)
+        """Return the score of each chunk for one query; `tokens` has a vector per token of it."""
+        products = tokens @ self._vectors.T  # tokens of the query x tokens of all chunks
+        best_in_chunk = np.maximum.reduceat(products, self._starts, axis=1)
+        scores: Floats = best_in_chunk.sum(axis=0, dtype=np.float64)
         return scores
 
     def _encode(self, texts: Sequence[str], role: str) -> list[FloatArray]:
-        """Return for each text one row per token."""
-        blocks = _encoded(self._weights, texts, role, convert_to_numpy=True)
-        return [np.asarray(each, dtype=np.float32) for block in blocks for each in block]
+        """Return an array for each text, one row per token; `role` is "query" or "document"."""
+        arrays: list[FloatArray] = []
+        for block in _encoded_blocks(self._weights, texts, role, convert_to_numpy=True):
+            arrays += [np.asarray(vectors, dtype=np.float32) for vectors in block]
+        return arrays
 
 
-def _encoded(weights: Weights, texts: Sequence[str], role: str, **options: bool) -> Iterator[Any]:
-    """Yield the vectors that a model makes of each block of texts, in the `role` of a "query" or a "document"."""
+def _encoded_blocks(
+    weights: Weights, texts: Sequence[str], role: str, **options: bool
+) -> Iterator[Any]:
+    """Yield what a model returns for each block of 256 texts, which it encodes in the `role` of a
+    "query" or a "document". `options` are those of its encode function.
+    """
     model = weights.model
     encode = model.encode_query if role == "query" else model.encode_document
     with progress_bar(len(texts), f"encoding with {weights.name}", "texts") as bar:

@@ -1,9 +1,9 @@
 """Functions of all retrievers: the exact top k, and checks of chunks and of k."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,14 @@ from ragbench.array_types import FloatArray, Floats, Ints
 from ragbench.errors import ConfigError, DataError
 from ragbench.types import Chunk, Run
 
-Candidates = tuple[Ints, Ints, FloatArray | Floats]
-"""Row of the query in its block, number of the chunk, score: three arrays of one length."""
+
+class Candidates(NamedTuple):
+    """Pairs of a query and a chunk with their scores, as three arrays of one length."""
+
+    rows: Ints  # the number of the query in its block
+    columns: Ints  # the number of the chunk
+    scores: FloatArray | Floats
+
 
 SEARCH_CALLS = {
     **dict.fromkeys(
@@ -40,34 +46,43 @@ def ranked(
     *,
     block: int = 0,
 ) -> Run:
-    """Return the exact top k of each query, equal scores in the order of the chunks.
+    """Return query_id -> chunk_id -> score: the exact top k of each query, best first, equal scores in
+    the order of the chunks.
 
-    `candidates(start, end)` returns, for a block of queries, all pairs that could be among the best
-    k once rounded. Blocks are as large as the memory for their scores allows, or of `block`
-    queries.
+    `candidates(start, end)` returns, for the queries from `start` up to `end`, all pairs that could be
+    among the best k once rounded. It is called for blocks of `block` queries; 0 means as many as the
+    memory for their scores allows.
     """
-    ids = list(queries)
-    run: Run = {query_id: {} for query_id in ids}
-    step = block or max(1, _BLOCK_SCORES // max(1, len(chunk_ids)))
-    for start in range(0, len(ids) if chunk_ids else 0, step):
-        end = min(start + step, len(ids))
-        rows, columns, scores = candidates(start, end)
-        values = np.round(np.asarray(scores, dtype=np.float64), _DECIMALS)
-        values += 0.0  # turns -0.0, which would be printed as such, into 0.0
-        # by query, then by score from the highest, then by the number of the chunk
-        order = np.lexsort((columns, -values, rows))
-        rows, columns, values = rows[order], columns[order], values[order]
-        n_queries = end - start
-        # the candidates of query i are at first_place[i] up to first_place[i + 1]
-        first_place = np.searchsorted(rows, np.arange(n_queries + 1)).tolist()
-        found_ids = [chunk_ids[column] for column in columns.tolist()]
-        found_scores = values.tolist()
-        for row in range(n_queries):
-            first = first_place[row]
-            best = slice(first, min(first + k, first_place[row + 1]))
-            query_id = ids[start + row]
-            run[query_id] = dict(zip(found_ids[best], found_scores[best], strict=True))
+    query_ids = list(queries)
+    run: Run = {query_id: {} for query_id in query_ids}
+    if not chunk_ids:
+        return run
+    step = block or max(1, _BLOCK_SCORES // len(chunk_ids))
+    for start in range(0, len(query_ids), step):
+        ids_of_block = query_ids[start : start + step]
+        n_queries = len(ids_of_block)
+        best_of_block = _best_of_each_query(candidates(start, start + n_queries), n_queries, k)
+        for query_id, (chunk_numbers, scores) in zip(ids_of_block, best_of_block, strict=True):
+            best_ids = [chunk_ids[number] for number in chunk_numbers]
+            run[query_id] = dict(zip(best_ids, scores, strict=True))
     return run
+
+
+def _best_of_each_query(
+    found: Candidates, n_queries: int, k: int
+) -> Iterator[tuple[list[int], list[float]]]:
+    """Yield for each query of a block the numbers of its best `k` chunks and their rounded scores."""
+    scores = np.round(np.asarray(found.scores, dtype=np.float64), _DECIMALS)
+    scores += 0.0  # turns -0.0, which would be printed as such, into 0.0
+    # by query, then by score from the highest, then by the number of the chunk
+    order = np.lexsort((found.columns, -scores, found.rows))
+    sorted_columns = found.columns[order].tolist()
+    sorted_scores = scores[order].tolist()
+    # the candidates of query i are at first_places[i] up to first_places[i + 1]
+    first_places = np.searchsorted(found.rows[order], np.arange(n_queries + 1)).tolist()
+    for first, after_last in pairwise(first_places):
+        best_k = slice(first, min(first + k, after_last))
+        yield sorted_columns[best_k], sorted_scores[best_k]
 
 
 def best_of_sparse(scores: Any, k: int) -> Candidates:
@@ -76,50 +91,67 @@ def best_of_sparse(scores: Any, k: int) -> Candidates:
     `scores` is a sparse matrix in CSR format, queries x chunks. A pair that it does not hold is no
     match.
     """
-    kept = []  # for each query the places of its candidates in `scores.data`
+    places_by_query = []  # the places of a query's candidates in `scores.data`
     for start, end in pairwise(scores.indptr.tolist()):
-        of_query = scores.data[start:end]
-        if len(of_query) <= k:
-            kept.append(np.arange(start, end))
-        else:
-            kth_place = len(of_query) - k
-            kth_best = np.partition(of_query, kth_place)[kth_place]
-            kept.append(start + np.flatnonzero(of_query >= _floor(kth_best)))
-    rows = np.repeat(np.arange(len(kept)), [len(places) for places in kept])
-    all_places = np.concatenate(kept)
-    return rows, scores.indices[all_places], scores.data[all_places]
+        scores_of_query = scores.data[start:end]
+        if len(scores_of_query) <= k:
+            places_by_query.append(np.arange(start, end))
+            continue
+        kth_place = len(scores_of_query) - k
+        kth_best = np.partition(scores_of_query, kth_place)[kth_place]
+        is_candidate = scores_of_query >= _floor(kth_best)
+        places_by_query.append(start + np.flatnonzero(is_candidate))
+    n_candidates = [len(places) for places in places_by_query]
+    rows = np.repeat(np.arange(len(n_candidates)), n_candidates)
+    places = np.concatenate(places_by_query)
+    return Candidates(rows, scores.indices[places], scores.data[places])
 
 
-def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidates:
+def best_of_products(query_vectors: FloatArray, vectors: FloatArray, k: int) -> Candidates:
     """Return the candidates among all products of queries and chunks: every pair that may be among the
-    best k of its query once products are rounded, in no order. Computed a block of chunks at a time.
+    best k of its query once products are rounded, in no order.
+
+    Computed a block of chunks at a time, so that not all products are in memory at once.
     """
-    step = max(k, _BLOCK_SCORES // max(1, len(asked)))  # chunks per block
+    chunks_per_block = max(k, _BLOCK_SCORES // max(1, len(query_vectors)))
     # for each query a lower bound of its k-th best product, from the blocks so far
-    kth = np.full(len(asked), -np.inf, dtype=np.float32)
+    bounds = np.full(len(query_vectors), -np.inf, dtype=np.float32)
     rows, columns = np.empty((2, 0), dtype=np.int64)
-    values = np.empty(0, dtype=np.float32)
-    for start in range(0, len(vectors), step):
+    scores = np.empty(0, dtype=np.float32)
+    for start in range(0, len(vectors), chunks_per_block):
         with np.errstate(invalid="ignore"):  # set by some BLAS kernels for finite vectors too
-            scores = asked @ vectors[start : start + step].T
-        n = scores.shape[1]
-        if k < n:
-            kth_of_block = np.partition(scores, n - k, axis=1)[:, n - k]
-            kth = np.maximum(kth, kth_of_block)
-        new_rows, new_columns = np.nonzero(scores >= _floor(kth)[:, None])
-        rows, columns = np.append(rows, new_rows), np.append(columns, new_columns + start)
-        values = np.append(values, scores[new_rows, new_columns])
-        if n == len(vectors):  # one block was enough
+            products = query_vectors @ vectors[start : start + chunks_per_block].T
+        n_chunks = products.shape[1]
+        if k < n_chunks:
+            kth_of_block = np.partition(products, n_chunks - k, axis=1)[:, n_chunks - k]
+            bounds = np.maximum(bounds, kth_of_block)
+        new_rows, new_columns = np.nonzero(products >= _floor(bounds)[:, None])
+        rows = np.append(rows, new_rows)
+        columns = np.append(columns, new_columns + start)
+        scores = np.append(scores, products[new_rows, new_columns])
+        is_only_block = n_chunks == len(vectors)
+        if is_only_block:
             break
-        # a query with k candidates or more: the k-th best of them raises its bound
-        order = np.lexsort((-values, rows))
-        first_of_query = np.searchsorted(rows[order], np.arange(len(asked) + 1))
-        full = np.flatnonzero(np.diff(first_of_query) >= k)
-        kth_candidate = values[order][first_of_query[full] + k - 1]
-        kth[full] = np.maximum(kth[full], kth_candidate)
-        kept = values >= _floor(kth)[rows]
-        rows, columns, values = rows[kept], columns[kept], values[kept]
-    return rows, columns, values
+        bounds = _raised_bounds(bounds, rows, scores, k)
+        kept = scores >= _floor(bounds)[rows]
+        rows, columns, scores = rows[kept], columns[kept], scores[kept]
+    return Candidates(rows, columns, scores)
+
+
+def _raised_bounds(bounds: FloatArray, rows: Ints, scores: FloatArray, k: int) -> FloatArray:
+    """Return the lower bounds of the queries' k-th best scores, raised to the k-th best candidate of
+    each query that has `k` candidates or more.
+
+    `rows` and `scores` have the query and the score of each candidate.
+    """
+    raised = bounds.copy()
+    order = np.lexsort((-scores, rows))  # by query, then by score from the highest
+    first_of_query = np.searchsorted(rows[order], np.arange(len(bounds) + 1))
+    n_candidates = np.diff(first_of_query)
+    with_k = np.flatnonzero(n_candidates >= k)  # these queries
+    kth_candidate = scores[order][first_of_query[with_k] + k - 1]
+    raised[with_k] = np.maximum(bounds[with_k], kth_candidate)
+    return raised
 
 
 def _floor(kth: FloatArray) -> FloatArray:
@@ -150,6 +182,7 @@ def checked_ids(chunks: Sequence[Chunk]) -> Sequence[str]:
 
 
 def check_k(k: int) -> None:
+    """Raise ConfigError if `k` is not a whole number of 1 or more."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ConfigError(f"k is {k!r}; expected a whole number of 1 or more")
 
