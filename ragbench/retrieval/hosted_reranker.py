@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -93,13 +93,13 @@ class HostedReranker:
     def __init__(self, name: str) -> None:
         provider, _, model = name.partition(":")
         model, _, url = model.partition("@")  # a server's address, if one is named
-        variable = f"{provider.upper()}_API_KEY"
-        key = key_of(provider.upper())
         if not model:
             raise ConfigError(f"reranker {name!r} names no model; write {provider}:<model>")
+        variable = f"{provider.upper()}_API_KEY"
+        key = key_of(provider.upper())
         sends_requests = current_settings().replies != "offline" and active_dry_run() is None
-        is_provider = not url  # a server of the user may take requests without a key
-        if key is None and is_provider and sends_requests:
+        # a server that the user names may take requests without a key
+        if key is None and not url and sends_requests:
             raise ConfigError(f"reranker {provider}:{model}: no key; set {variable}")
         hints = {
             401: f"the key was refused; set {variable} to a valid one",
@@ -131,29 +131,16 @@ class HostedReranker:
         Raises:
             ModelError: a request failed; what came back is stored.
         """
+        prompts: list[str] = []  # of the questions that have texts
         n_texts: dict[str, int] = {}  # prompt -> its number of texts
-        order: list[str] = []  # the prompt of each question that has texts
         for query, texts in questions:
             if texts:
-                # pairs, as most providers count their tokens
-                pairs = [[query, text] for text in texts]
-                prompt = json.dumps(pairs, ensure_ascii=False)
-                order.append(prompt)
+                prompt = _prompt(query, texts)
+                prompts.append(prompt)
                 n_texts[prompt] = len(texts)
-        reply_of: dict[str, Completion] = {}
-        by_searches = grouped(n_texts, lambda prompt: math.ceil(n_texts[prompt] / _IN_A_SEARCH))
-        for n_searches, prompts in by_searches.items():
-            replies = generate_many(
-                self._llm,
-                prompts,
-                system=_RERANKING,
-                max_tokens=n_searches,  # searches are priced as output tokens, see `send`
-                label="reranked questions",
-                **asking,
-            )
-            reply_of |= zip(prompts, replies, strict=True)
+        reply_of = self._replies_to(n_texts, asking)
         scores: list[float] = []
-        for prompt in order:
+        for prompt in prompts:
             reply = reply_of[prompt]
             if reply.failure is FailureKind.DRY_RUN:
                 scores += [-float(rank) for rank in range(n_texts[prompt])]
@@ -164,39 +151,70 @@ class HostedReranker:
         self._replies = {**reply_of, **self._replies}
         return scores
 
+    def _replies_to(
+        self, n_texts: Mapping[str, int], asking: Mapping[str, Any]
+    ) -> dict[str, Completion]:
+        """Return prompt -> reply, for prompts with their numbers of texts.
+
+        Searches are priced as output tokens (see `send`), so requests that are paid as the same
+        number of searches are sent together, with this number as their `max_tokens`.
+        """
+        by_searches = grouped(n_texts, lambda prompt: math.ceil(n_texts[prompt] / _IN_A_SEARCH))
+        reply_of: dict[str, Completion] = {}
+        for n_searches, prompts in by_searches.items():
+            replies = generate_many(
+                self._llm,
+                prompts,
+                system=_RERANKING,
+                max_tokens=n_searches,
+                label="reranked questions",
+                **asking,
+            )
+            reply_of |= zip(prompts, replies, strict=True)
+        return reply_of
+
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send the texts of one question, once; the text of the reply is a JSON list of their scores.
 
-        The prompt of the request is a JSON list of pairs of the question and a text. Searches that
-        the provider bills are counted as the output tokens of the reply.
+        The prompt of the request is a JSON list of pairs of the question and a text (`_prompt`).
+        Searches that the provider bills are counted as the output tokens of the reply.
         """
         pairs = json.loads(request.prompt)
-        query = pairs[0][0]
         texts = [text for _, text in pairs]
         payload: dict[str, Any] = {
             "model": request.model,
-            "query": query,
+            "query": pairs[0][0],
             "documents": texts,
             self._limit: len(texts),
         }
         start = time.perf_counter()
         ranking = self._server.post("/rerank", payload, timeout_s, _Ranking)
-        results = ranking.results or ranking.data
-        score_of = {result.index: result.relevance_score for result in results}
-        has_one_for_each = sorted(score_of) == [*range(len(texts))]
-        if len(results) != len(texts) or not has_one_for_each:
-            received = f"{len(results)} scores for {len(texts)} texts"
-            raise unreadable(self._server.name, received)
-        text = json.dumps([score_of[index] for index in range(len(texts))])
-        tokens = ranking.usage.total_tokens if ranking.usage else 0
+        scores = self._scores_in_order(ranking, len(texts))
         billed = ranking.meta.billed_units if ranking.meta else None
-        searches = billed.search_units if billed else 0
-        seconds = time.perf_counter() - start
         return Reply(
-            text,
+            json.dumps(scores),
             ranking.model or request.model,
-            input_tokens=tokens,
-            output_tokens=searches,
-            latency_s=seconds,
+            input_tokens=ranking.usage.total_tokens if ranking.usage else 0,
+            output_tokens=billed.search_units if billed else 0,
+            latency_s=time.perf_counter() - start,
             finish="stop",
         )
+
+    def _scores_in_order(self, ranking: _Ranking, n_texts: int) -> list[float]:
+        """Return the scores of a reply in the order of the texts that were sent; a reply without
+        exactly one score for each text is unreadable.
+        """
+        results = ranking.results or ranking.data
+        score_of = {result.index: result.relevance_score for result in results}
+        has_one_for_each = sorted(score_of) == [*range(n_texts)]
+        if len(results) != n_texts or not has_one_for_each:
+            received = f"{len(results)} scores for {n_texts} texts"
+            raise unreadable(self._server.name, received)
+        return [score_of[index] for index in range(n_texts)]
+
+
+def _prompt(query: str, texts: Sequence[str]) -> str:
+    """Return the prompt of a request: a JSON list of pairs of the question and a text, because most
+    providers count the tokens of such pairs.
+    """
+    return json.dumps([[query, text] for text in texts], ensure_ascii=False)

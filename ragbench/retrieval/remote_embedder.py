@@ -11,7 +11,8 @@ from __future__ import annotations
 import base64
 import json
 import time
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
@@ -27,7 +28,7 @@ from ragbench.llms.stored_llm import StoredLLM
 from ragbench.store import replies
 from ragbench.store.replies import EMBEDDING, Reply, Request
 
-_STAND_IN = 8  # components of a vector in a dry run
+_DRY_RUN_COMPONENTS = 8  # of a vector in a dry run
 _Number = Annotated[float, Field(strict=True, ge=-3e38, le=3e38)]  # as float32 and finite
 _Vector = Annotated[list[_Number], Field(min_length=1)]
 
@@ -44,6 +45,7 @@ class EmbeddingReply(BaseModel):
 
     @model_validator(mode="after")
     def _in_order(self) -> EmbeddingReply:
+        """Sort the vectors by their indices, which are 0, 1, ..., or all missing."""
         self.data.sort(key=lambda row: row.index or 0)
         if {row.index for row in self.data} not in ({None}, set(range(len(self.data)))):
             raise ValueError("the indices are not 0, 1, ...")
@@ -56,23 +58,38 @@ class OllamaEmbeddings(BaseModel):
     model: str | None = None
 
 
+class _Batch(NamedTuple):
+    """What a server returned for a batch of texts."""
+
+    vectors: list[list[float]]
+    n_tokens: int
+    model: str | None  # as the server calls it
+
+
 class Remote:
     """A model of a server, as `TextEmbedder` needs it. `dimension` is 0 until a vector has come."""
 
     max_tokens = None  # a text that is too long is refused, not cut
 
     def __init__(self, name: str) -> None:
-        self._provider, _, model = name.partition(":")
-        self._model_name, _, url = model.partition("@")
+        """Connect with the server of a name "provider:model", or "provider:model@address"; nothing is
+        sent yet.
+        """
+        self._provider, _, model_and_address = name.partition(":")
+        self._model_name, _, address = model_and_address.partition("@")  # "": of the environment
         if not self._model_name:
             raise ConfigError(
                 f"embedder {name!r} names no model; write 'openai:text-embedding-3-small'"
             )
-        self._server, self.origin = connection_of(self._provider, self._model_name, url)
+        self._server, self.origin = connection_of(self._provider, self._model_name, address)
         self.secrets = self._server.secrets
+        # it stores the replies, keeps to the budget and repeats requests; it sends by `self.send`
         self._llm = StoredLLM(self._provider, self._model_name, self)
-        self.check = self._llm.check_budget
         self.dimension = 0
+
+    def check(self) -> None:
+        """Raise ConfigError if a maximum cost is set and the price of the model is unknown."""
+        self._llm.check_budget()
 
     @property
     def identity(self) -> str:
@@ -90,22 +107,29 @@ class Remote:
         requests = [self._request(text) for text in texts if text.strip()]
         stored = self._llm.known(requests)
         if active_dry_run():
-            return np.random.default_rng(0).random((len(texts), _STAND_IN), dtype=np.float32)
-        coded: dict[str, str] = {}  # text -> its vector in base64
-        missing = []
+            random = np.random.default_rng(0)
+            return random.random((len(texts), _DRY_RUN_COMPONENTS), dtype=np.float32)
+        code_of: dict[str, str] = {}  # text -> its vector in base64
+        missing: list[Request] = []
         for request, reply in zip(requests, stored, strict=True):
-            if reply:
-                coded[request.prompt] = reply.text
             if reply is None:
                 missing.append(request)
+            else:
+                code_of[request.prompt] = reply.text
         if missing and self._llm.settings.replies == "offline":
             self._llm.fetch(missing[0])  # raises, and names the missing text
         if missing:
-            coded |= self._send_and_store(missing)
-        vectors = {}
-        for text, code in coded.items():
-            vectors[text] = np.frombuffer(base64.b64decode(code), dtype="<f4")
-        sizes = {len(vector) for vector in vectors.values()}
+            code_of |= self._send_and_store(missing)
+        vector_of = {text: _decoded(code) for text, code in code_of.items()}
+        self._set_dimension(vector_of.values())
+        blank = np.zeros(self.dimension, dtype=np.float32)
+        return np.stack([vector_of.get(text, blank) for text in texts])
+
+    def _set_dimension(self, vectors: Iterable[FloatArray]) -> None:
+        """Set `dimension` to the size of the vectors; ModelError if they, or those that came before,
+        have different sizes.
+        """
+        sizes = {len(vector) for vector in vectors}
         if self.dimension:
             sizes.add(self.dimension)
         sizes.discard(0)
@@ -114,32 +138,30 @@ class Remote:
                 f"{self._llm.name} returned vectors of {' and '.join(map(str, sizes))} components"
             )
         self.dimension = max(sizes, default=0)
-        blank = np.zeros(self.dimension, dtype=np.float32)
-        return np.stack([vectors.get(text, blank) for text in texts])
 
     def _request(self, prompt: str) -> Request:
         return Request(self._provider, self._model_name, prompt, EMBEDDING, 1, origin=self.origin)
 
     def _send_and_store(self, requests: list[Request]) -> dict[str, str]:
-        """Send texts in one batch and return text -> vector in base64.
+        """Send the texts of these requests in one batch and return text -> vector in base64.
 
-        Each vector is kept in the store. The tokens of the batch are divided among the texts by
-        their bytes, its time equally.
+        Each vector is stored as the reply to its own request, with a part of the batch's tokens, by
+        the bytes of the text, and an equal part of its time.
         """
         texts = [request.prompt for request in requests]
         reply = self._llm.send(self._request(json.dumps(texts)))
         vectors = json.loads(reply.text)
-        n_bytes = [len(text.encode()) for text in texts]
+        sizes = [len(text.encode()) for text in texts]
         seconds = reply.latency_s / len(requests)
-        coded = {}
-        for request, vector, size in zip(requests, vectors, n_bytes, strict=True):
-            code = base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
-            coded[request.prompt] = code
+        code_of = {}
+        for request, vector, size in zip(requests, vectors, sizes, strict=True):
+            code = _coded(vector)
+            code_of[request.prompt] = code
             if self._llm.settings.replies == "on":
-                n_tokens = round(reply.input_tokens * size / sum(n_bytes))
+                n_tokens = round(reply.input_tokens * size / sum(sizes))
                 single = reply._replace(text=code, input_tokens=n_tokens, latency_s=seconds)
                 replies.store(request, single)
-        return coded
+        return code_of
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one batch, once. The prompt of the request is a JSON list of texts, the text of the
@@ -151,22 +173,40 @@ class Remote:
         """
         texts = json.loads(request.prompt)
         start = time.perf_counter()
-        payload: dict[str, Any] = {"model": request.model, "input": texts}
         if request.provider == "ollama":
-            payload["truncate"] = False
-            local = self._server.post("/api/embed", payload, timeout_s, OllamaEmbeddings)
-            vectors = local.embeddings
-            n_tokens = local.prompt_eval_count
-            served = local.model
+            batch = self._post_to_ollama(request.model, texts, timeout_s)
         else:
-            payload["encoding_format"] = "float"
-            parsed = self._server.post("/embeddings", payload, timeout_s, EmbeddingReply)
-            vectors = [row.embedding for row in parsed.data]
-            n_tokens = parsed.usage.prompt_tokens if parsed.usage else 0
-            served = parsed.model
-        sizes = sorted({len(vector) for vector in vectors})
-        if len(vectors) != len(texts) or len(sizes) != 1:
-            received = f"{len(vectors)} vectors of {sizes} components for {len(texts)} texts"
+            batch = self._post_to_openai(request.model, texts, timeout_s)
+        sizes = sorted({len(vector) for vector in batch.vectors})
+        if len(batch.vectors) != len(texts) or len(sizes) != 1:
+            received = f"{len(batch.vectors)} vectors of {sizes} components for {len(texts)} texts"
             raise unreadable(self._server.name, received)
-        seconds = time.perf_counter() - start
-        return Reply(json.dumps(vectors), served or request.model, n_tokens, 0, seconds, "stop")
+        return Reply(
+            json.dumps(batch.vectors),
+            batch.model or request.model,
+            input_tokens=batch.n_tokens,
+            output_tokens=0,
+            latency_s=time.perf_counter() - start,
+            finish="stop",
+        )
+
+    def _post_to_ollama(self, model: str, texts: list[str], timeout_s: float) -> _Batch:
+        payload = {"model": model, "input": texts, "truncate": False}
+        reply = self._server.post("/api/embed", payload, timeout_s, OllamaEmbeddings)
+        return _Batch(reply.embeddings, reply.prompt_eval_count, reply.model)
+
+    def _post_to_openai(self, model: str, texts: list[str], timeout_s: float) -> _Batch:
+        payload = {"model": model, "input": texts, "encoding_format": "float"}
+        reply = self._server.post("/embeddings", payload, timeout_s, EmbeddingReply)
+        vectors = [row.embedding for row in reply.data]
+        n_tokens = reply.usage.prompt_tokens if reply.usage else 0
+        return _Batch(vectors, n_tokens, reply.model)
+
+
+def _coded(vector: Sequence[float]) -> str:
+    """Return a vector as it is stored: its float32 numbers in base64."""
+    return base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
+
+
+def _decoded(code: str) -> FloatArray:
+    return np.frombuffer(base64.b64decode(code), dtype="<f4")

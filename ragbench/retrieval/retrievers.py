@@ -139,7 +139,7 @@ def make_retriever(
     language: str = "",
     fusion: str | Callable[..., Any] = "",
 ) -> Retriever:
-    """Index `chunks` with the retriever of that name, default settings.
+    """Index `chunks`, and return the retriever of that name that searches them.
 
     `embedder` is the embedder of "dense" or "hybrid": a name or an object, as `load_embedder` takes
     it. An object that embeds texts, in place of the name, means "dense" with this embedder.
@@ -165,14 +165,42 @@ def make_retriever(
         name, embedder = "dense", name
     if embedder is not None and name not in ("dense", "hybrid"):
         raise ConfigError(f"retriever {name!r} takes no embedder; write 'dense' or 'hybrid'")
-    user_object = None if embedder is not None else user_retriever(name)
+    user_object: Any = None
     kind: str = ""
     model: Any = ""
     if embedder is not None:
         kind = str(name)
         model = embedder
-    elif user_object is None:
-        kind, model = _parse(name)
+    else:
+        user_object = user_retriever(name)
+    if embedder is None and user_object is None:
+        kind, model = _kind_and_model(name)
+    _check_chunks(chunks)
+    if is_beir_model(user_object):
+        return BeirRetriever(chunks, user_object)
+    if user_object is not None:
+        return _user_index(user_object, chunks)
+    match kind:
+        case "bm25":
+            return BM25(chunks, language=language)
+        case "bm25@disk":
+            return BM25Disk(chunks, language=language)
+        case "hybrid":
+            return Hybrid(chunks, model, language=language, fusion=fusion)
+        case "sparse":
+            from ragbench.retrieval.learned import Sparse
+
+            return Sparse(chunks, model)
+        case "late":
+            from ragbench.retrieval.learned import Late
+
+            return Late(chunks, model)
+        case _:
+            return Dense(chunks, model, language=language)
+
+
+def _check_chunks(chunks: Sequence[Chunk]) -> None:
+    """Raise ConfigError if there is nothing to index, or something else than chunks."""
     if not chunks:
         raise ConfigError(
             "there are no chunks to index: every document is empty; name a corpus that holds texts"
@@ -180,23 +208,6 @@ def make_retriever(
     first = next(iter(chunks)) if isinstance(chunks, Mapping) else chunks[0]
     if not isinstance(first, Chunk):
         raise ConfigError(f"chunks begin with {first!r:.60}; expected chunks as from `rb.chunk`")
-    if is_beir_model(user_object):
-        return BeirRetriever(chunks, user_object)
-    if user_object is not None:
-        return _user_index(user_object, chunks)
-    if kind == "bm25":
-        return BM25(chunks, language=language)
-    if kind.startswith("bm25"):
-        return BM25Disk(chunks, language=language)
-    if kind in LEARNED:
-        from ragbench.retrieval import learned
-
-        if kind == "sparse":
-            return learned.Sparse(chunks, model)
-        return learned.Late(chunks, model)
-    if kind == "hybrid":
-        return Hybrid(chunks, model, language=language, fusion=fusion)
-    return Dense(chunks, model, language=language)
 
 
 def _user_index(retriever: Any, chunks: Sequence[Chunk]) -> Retriever:
@@ -209,9 +220,9 @@ def _user_index(retriever: Any, chunks: Sequence[Chunk]) -> Retriever:
     """
     what = f"retriever {object_name(retriever)!r}"
     index: Any = retriever
-    if inspect.isclass(retriever) or not isinstance(retriever, Retriever):
+    if not _searches_already(retriever):
         try:
-            index = index(chunks)
+            index = retriever(chunks)
         except RagbenchError:
             raise
         except Exception as exc:  # a user's code may fail in any way
@@ -226,6 +237,11 @@ def _user_index(retriever: Any, chunks: Sequence[Chunk]) -> Retriever:
         )
     check_call(f"search of {what}", index.search, "queries", "k")
     return index
+
+
+def _searches_already(candidate: Any) -> bool:
+    """Return True for a retriever that was made, False for a class or function that makes one."""
+    return isinstance(candidate, Retriever) and not inspect.isclass(candidate)
 
 
 def _embeds(candidate: Any) -> bool:
@@ -246,12 +262,12 @@ def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retrieve
 dense:<embedder>, hybrid:<embedder>, sparse:<model>, late:<model>, package.module:attribute
     """
     if user_retriever(name) is None:
-        _parse(name)
+        _kind_and_model(name)
 
 
 def user_retriever(name: Any) -> Any:
     """Return the object of a user that retrieves, or that makes a retriever: a `Retriever`, a model of
-    BEIR, or a function of the chunks.
+    BEIR, or a class or function that takes the chunks.
 
     `name` is this object, or "package.module:attribute", which imports it. For any other text, the
     name of one of ragbench's retrievers or an unknown name, return None.
@@ -264,17 +280,13 @@ def user_retriever(name: Any) -> Any:
         candidate = imported(name, "retriever")
     if isinstance(candidate, str):
         return None
-    if (
-        not callable(candidate)
-        and not isinstance(candidate, Retriever)
-        and not is_beir_model(candidate)
-    ):
+    if _searches_already(candidate) or is_beir_model(candidate):
+        return candidate
+    if not callable(candidate):
         raise ConfigError(
             f"retriever {candidate!r}: expected a name, a Retriever, or a function of the chunks"
         )
-    is_made = isinstance(candidate, Retriever) and not inspect.isclass(candidate)
-    if not is_made and not is_beir_model(candidate):
-        check_call(f"retriever {object_name(candidate)!r}", candidate, "chunks")
+    check_call(f"retriever {object_name(candidate)!r}", candidate, "chunks")
     return candidate
 
 
@@ -304,7 +316,7 @@ _EXPECTED = {
 """Words for retrievers, and names of search engines -> the retriever of this kind."""
 
 
-def _parse(name: Any) -> tuple[str, str]:
+def _kind_and_model(name: Any) -> tuple[str, str]:
     """Return the kind of one of ragbench's retrievers, and its model or embedder: ("dense", "minilm")
     for "dense:minilm", ("bm25", "") for "bm25".
 
@@ -313,30 +325,32 @@ def _parse(name: Any) -> tuple[str, str]:
         MissingExtraError: "bm25@disk" without tantivy.
     """
     kind, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if kind in ("bm25", "bm25@disk"):
-        if colon:
-            raise ConfigError(
-                f"retriever {name!r}: BM25 compares words and takes no embedder; write {kind!r}"
-            )
-        if kind == "bm25@disk":
-            require("tantivy", "large")
-        return kind, ""
-    if kind in LEARNED:
-        if not model.strip():
-            raise ConfigError(
-                f"retriever {name!r} names no model; write '{kind}:<folder or hub name>'"
-            )
-        return kind, model
-    if kind not in ("dense", "hybrid"):
+    if kind not in RETRIEVERS:
         near = _EXPECTED.get(kind.casefold(), "")
         raise ConfigError(
             unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}", near)
         )
-    if not model.strip():
-        raise ConfigError(
-            f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'"
-        )
-    check_embedder(model)
+    has_model = bool(model.strip())
+    match kind:
+        case "bm25" | "bm25@disk":
+            if colon:
+                raise ConfigError(
+                    f"retriever {name!r}: BM25 compares words and takes no embedder; write {kind!r}"
+                )
+            if kind == "bm25@disk":
+                require("tantivy", "large")
+        case "sparse" | "late":
+            if not has_model:
+                raise ConfigError(
+                    f"retriever {name!r} names no model; write '{kind}:<folder or hub name>'"
+                )
+        case "dense" | "hybrid":
+            if not has_model:
+                raise ConfigError(
+                    f"retriever {name!r} names no embedder; write '{kind}:minilm' or "
+                    f"'{kind}:wordllama'"
+                )
+            check_embedder(model)
     return kind, model
 
 
@@ -356,16 +370,17 @@ class BeirRetriever:
 
     def __init__(self, chunks: Sequence[Chunk], model: Any) -> None:
         self.chunks = chunks
-        self._search = getattr(model, "retriever", model).search
+        retrieval_model = getattr(model, "retriever", model)  # of an `EvaluateRetrieval`
+        self._search = retrieval_model.search
         self._options: dict[str, Any] = {}
         if "score_function" in inspect.signature(self._search).parameters:
             self._options["score_function"] = getattr(model, "score_function", "cos_sim")
         self._corpus = {chunk.chunk_id: {"title": "", "text": chunk.text} for chunk in chunks}
-        self._order = {chunk_id: number for number, chunk_id in enumerate(self._corpus)}
+        self._places = {chunk_id: place for place, chunk_id in enumerate(self._corpus)}
 
     def search(self, queries: Mapping[str, str], k: int) -> Run:
         """Return for each query the `k` best chunk ids with their scores, best first."""
         # beir 2.2 raises IndexError for a single query, so one more is searched for and left out
         padded = {**queries, "": "one query alone is an IndexError in beir 2.2"}
         run = self._search(self._corpus, padded, k, **self._options)
-        return {query_id: best(run.get(query_id, {}), self._order, k) for query_id in queries}
+        return {query_id: best(run.get(query_id, {}), self._places, k) for query_id in queries}

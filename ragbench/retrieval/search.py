@@ -51,20 +51,16 @@ def retrieve(
     queries = as_queries(queries)
     searched: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
     by_id = chunks_by_id(searched)
-    doc_ids = set[str]()  # a small corpus may have fewer than `documents`
-    for chunk in searched:
-        doc_ids.add(chunk.doc_id)
-        if len(doc_ids) >= documents:
-            break
-    n_expected = len(doc_ids)
+    n_expected = _n_documents(searched, documents)  # a small corpus may have fewer than `documents`
     run = _searched_and_checked(retriever, queries, depth)
     while depth < len(by_id):
         to_search_deeper: dict[str, str] = {}
         for query_id, scores in run.items():
-            if len(scores) != depth:  # fewer: nothing more matches
+            may_match_more = len(scores) == depth
+            if not may_match_more:
                 continue
-            found = {getattr(by_id.get(chunk_id), "doc_id", None) for chunk_id in scores}
-            if len(found) < n_expected:
+            doc_ids = {getattr(by_id.get(chunk_id), "doc_id", None) for chunk_id in scores}
+            if len(doc_ids) < n_expected:
                 to_search_deeper[query_id] = queries[query_id]
         if not to_search_deeper:
             break
@@ -72,6 +68,16 @@ def retrieve(
         deeper = _searched_and_checked(retriever, to_search_deeper, depth)
         run = {**run, **deeper}  # a query keeps its place
     return run
+
+
+def _n_documents(chunks: Sequence[Chunk], limit: int) -> int:
+    """Return the number of documents that the chunks are of, at most `limit`: counting ends there."""
+    doc_ids = set[str]()
+    for chunk in chunks:
+        doc_ids.add(chunk.doc_id)
+        if len(doc_ids) >= limit:
+            break
+    return len(doc_ids)
 
 
 def _searched_and_checked(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
@@ -87,12 +93,22 @@ def _searched_and_checked(retriever: Retriever, queries: Mapping[str, str], k: i
     except (RagbenchError, MemoryError):
         raise
     except Exception as exc:
-        if type(retriever).__module__.startswith("ragbench."):
+        is_ours = type(retriever).__module__.startswith("ragbench.")
+        if is_ours:
             raise
         raise ModelError(f"{call} failed: {type(exc).__name__}: {exc}") from exc
-    if not isinstance(run, Mapping) or not all(
+    _check_run(run, call)
+    return run  # type: ignore[no-any-return]
+
+
+def _check_run(run: Any, call: str) -> None:
+    """Raise ConfigError if what a search returned is not query_id -> chunk_id -> finite score; `call`
+    is the search in the words of the message.
+    """
+    is_run = isinstance(run, Mapping) and all(
         isinstance(scores, Mapping) for scores in run.values()
-    ):
+    )
+    if not is_run:
         raise ConfigError(
             f"{call} returned {run!r:.80}; expected {{query_id: {{chunk_id: score}}}}"
         )
@@ -103,7 +119,6 @@ def _searched_and_checked(retriever: Retriever, queries: Mapping[str, str], k: i
                     f"{call} returned the score {score!r} for chunk {chunk_id!r} of query "
                     f"{query_id!r}; expected a finite number, or leave the chunk out"
                 )
-    return run  # type: ignore[return-value]
 
 
 def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:

