@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from itertools import zip_longest
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ragbench import store
 from ragbench.errors import ConfigError, check_known, plural
@@ -41,23 +41,29 @@ from ragbench.types import (
 HISTORIES = ("", "last", "all", "rewrite")
 
 
+class _Rewriting(NamedTuple):
+    """The texts in place of a question or a conversation, and the model's reply that has them; None
+    if a user's function made them.
+    """
+
+    texts: tuple[str, ...]
+    reply: Completion | None
+
+
 def _name_of(
     retriever: Any, chunker: Any, chunk_size: int, llm: Any, steps: Mapping[str, Any]
 ) -> str:
     """Return the name of a pipeline, such as "bm25, recursive 256, extractive"."""
 
-    def text(part: Any) -> str:
-        return part if isinstance(part, str) else object_name(part)
+    def shown(value: Any) -> str:
+        return str(value) if isinstance(value, str | int) else object_name(value)
 
-    parts = [text(retriever)]
+    parts = [shown(retriever)]
     if steps["reranker"]:
-        parts.append(f"reranked by {text(steps['reranker'])}")
-    for name in STEP_PARAMETERS:
-        if steps[name]:
-            value = steps[name]
-            parts.append(f"{name} {value if isinstance(value, int) else text(value)}")
-    writer = "no answers" if llm == NO_ANSWERS else text(llm)
-    parts += [f"{text(chunker)} {chunk_size}", writer]
+        parts.append(f"reranked by {shown(steps['reranker'])}")
+    parts += [f"{name} {shown(steps[name])}" for name in STEP_PARAMETERS if steps[name]]
+    parts.append(f"{shown(chunker)} {chunk_size}")
+    parts.append("no answers" if llm == NO_ANSWERS else shown(llm))
     return ", ".join(filter(None, parts))
 
 
@@ -168,8 +174,8 @@ class Pipeline(metaclass=Suggesting):
             "diversity": diversity,
             "expand": expand,
         }
-        others = {"retriever": retriever, "chunker": chunker, "history": history, "llm": llm}
-        _check_parts({**others, **steps}, prompt, k, depth)
+        parts = {"retriever": retriever, "chunker": chunker, "history": history, "llm": llm}
+        _check_parts({**parts, **steps}, prompt, k, depth)
         self._history = history
         self._rewrite = rewrite
         self._rewrite_llm = rewrite_llm
@@ -193,8 +199,7 @@ class Pipeline(metaclass=Suggesting):
         """Forget the runs and the rewritten texts of the questions asked so far."""
         self.run: Run = {}
         self.stages: dict[str, Run] = {}
-        # question or conversation -> the texts in its place, and the model's reply
-        self._rewritten: dict[str, tuple[tuple[str, ...], Completion | None]] = {}
+        self._rewritten: dict[str, _Rewriting] = {}  # by the question or the conversation
         self._lock = threading.Lock()
 
     def _index_corpus(
@@ -238,8 +243,8 @@ class Pipeline(metaclass=Suggesting):
     @property
     def usage(self) -> dict[str, list[Completion]]:
         """Return part -> completions of models for the steps so far."""
-        rewriter = [reply for _, reply in self._rewritten.values() if reply is not None]
-        return {**self._search.usage, "rewriter": rewriter}
+        replies = [rewriting.reply for rewriting in self._rewritten.values()]
+        return {**self._search.usage, "rewriter": [reply for reply in replies if reply is not None]}
 
     def allows(self, query_id: str, text: str, doc_id: str) -> bool:
         """Return True if the filter lets a question find a document."""
@@ -265,19 +270,17 @@ class Pipeline(metaclass=Suggesting):
         timeout_s: float = TIMEOUT_S,
     ) -> Answer:
         """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
-        wait: its search takes nothing from the cache.
+        wait: its search takes nothing from the cache. An answer from the reply store has "search"
+        alone: it took the model no time now, so neither of the others is what a user would wait.
         """
         histories = {query_id: history}
         asking = {"timeout_s": timeout_s}
         [answer], seconds = self._ask({query_id: query}, histories, store.bypassed(), asking)
         seconds["total"] = sum(seconds.values())
-        # A reply from the store took the model no time now, so neither "generate" nor "total" is
-        # what a user would wait.
-        is_from_model = "generate" in answer.latency_ms or answer.usage is None
-        timed_stages = ["search"]
-        if is_from_model or self.llm in NO_MODEL:
-            timed_stages = [*seconds]
-        latency_ms = {stage: 1000 * seconds[stage] for stage in timed_stages}
+        is_from_store = answer.usage is not None and "generate" not in answer.latency_ms
+        if is_from_store and self.llm not in NO_MODEL:
+            seconds = {"search": seconds["search"]}
+        latency_ms = {stage: 1000 * took for stage, took in seconds.items()}
         return replace(answer, latency_ms=latency_ms)
 
     def answer_many(
@@ -322,31 +325,42 @@ class Pipeline(metaclass=Suggesting):
             contexts: query_id -> chunks, in rank order, of every question; none for closed-book.
         """
         run: Run = {}
-        texts: dict[str, Chunk] = {}
+        chunk_of: dict[str, Chunk] = {}
         for query_id, chunks in contexts.items():
             run[query_id] = {chunk.chunk_id: 1 / rank for rank, chunk in enumerate(chunks, 1)}
-            texts.update((chunk.chunk_id, chunk) for chunk in chunks)
+            chunk_of |= {chunk.chunk_id: chunk for chunk in chunks}
         asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-        longest = max([1, *map(len, run.values())])
-        options = {**self._generation, "k": longest}
+        most_chunks = max([1, *map(len, run.values())])
+        options = {**self._generation, "k": most_chunks}  # all chunks of each question
         dataset = replace(self._dataset, cases=cases, qrels={})
-        answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options, **asking)
+        answers = generate_answers(
+            dataset, run, [*chunk_of.values()], self.llm, **options, **asking
+        )
         if self.llm in NO_MODEL:  # without contexts there is nothing to extract from
             return answers
         without_contexts = [case for case in cases if not contexts[case.query_id]]
+        closed_book_answers = self._answer_closed_book(without_contexts, asking)
+        return [closed_book_answers.get(answer.query_id, answer) for answer in answers]
+
+    def _answer_closed_book(
+        self, cases: Sequence[Case], asking: Mapping[str, Any]
+    ) -> dict[str, Answer]:
+        """Return query_id -> the language model's answer without documents; `asking` are options of
+        `generate_many`.
+        """
         replies = generate_many(
             load_llm(self.llm),
-            [closed_book(case.text) for case in without_contexts],
+            [closed_book(case.text) for case in cases],
             system=GENERATION_SYSTEM,
-            max_tokens=options["max_tokens"],
-            temperature=options["temperature"],
+            max_tokens=self._generation["max_tokens"],
+            temperature=self._generation["temperature"],
             label="answers without documents",
             **asking,
         )
-        closed_book_answers = {}
-        for case, reply in zip(without_contexts, replies, strict=True):
-            closed_book_answers[case.query_id] = read_reply(case.query_id, reply, ())
-        return [closed_book_answers.get(answer.query_id, answer) for answer in answers]
+        answers = {}
+        for case, reply in zip(cases, replies, strict=True):
+            answers[case.query_id] = read_reply(case.query_id, reply, ())
+        return answers
 
     def with_llm(self, llm: LLMLike, **generation: Any) -> Self:
         """Return the same pipeline, its index shared, with another writer of answers; nothing is
@@ -386,12 +400,9 @@ class Pipeline(metaclass=Suggesting):
         wordings = self._wordings(texts, **asking)
         with around_search:
             stages = self._search.stages(texts, wordings, **asking)
-        *_, run = stages.values()
+        *_, run = stages.values()  # of the last stage
         searched = perf_counter()
-        with self._lock:
-            self.run = {**self.run, **run}
-            for name, ranking in stages.items():
-                self.stages[name] = {**self.stages.get(name, {}), **ranking}
+        self._add_runs(stages)
         cases = [Case(query_id, query) for query_id, query in texts.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(
@@ -405,6 +416,14 @@ class Pipeline(metaclass=Suggesting):
         for answer in answers:
             with_calls.append(replace(answer, calls=calls_of.get(answer.query_id, ())))
         return with_calls, seconds
+
+    def _add_runs(self, stages: Mapping[str, Run]) -> None:
+        """Add the runs of a search to `stages`, and the one of its last stage to `run`."""
+        *_, last_run = stages.values()
+        with self._lock:
+            self.run = {**self.run, **last_run}
+            for name, run in stages.items():
+                self.stages[name] = {**self.stages.get(name, {}), **run}
 
     def _calls(
         self,
@@ -424,21 +443,21 @@ class Pipeline(metaclass=Suggesting):
             wordings: query_id -> the texts that the step `rewrite` made of it.
             asking: options of `generate_many`.
         """
-        changed = {query_id: queries[query_id] for query_id in {**standalone_texts, **wordings}}
-        if not changed:
+        rewritten_ids = {**standalone_texts, **wordings}
+        if not rewritten_ids:
             return {}
-        *_, unchanged_run = self._search.stages(changed, {}, **asking).values()
-        name = self._rewrite if isinstance(self._rewrite, str) else object_name(self._rewrite)
+        originals = {query_id: queries[query_id] for query_id in rewritten_ids}
+        *_, run_of_originals = self._search.stages(originals, {}, **asking).values()
+        rewrite = self._rewrite if isinstance(self._rewrite, str) else object_name(self._rewrite)
         calls_of: dict[str, tuple[Call, ...]] = {}
-        for query_id, query in changed.items():
+        for query_id, question in originals.items():
             calls = []
-            name_of_unchanged = "question"
             if query_id in standalone_texts:
                 calls.append(Call(self._history, standalone_texts[query_id]))
-                name_of_unchanged = "last"
-            calls += [Call(name, text) for text in wordings.get(query_id, ())]
-            found = tuple(unchanged_run[query_id])[: self.k]
-            calls.append(Call(name_of_unchanged, query, found))
+            calls += [Call(rewrite, text) for text in wordings.get(query_id, ())]
+            name_of_original = "last" if query_id in standalone_texts else "question"
+            found_ids = tuple(run_of_originals[query_id])[: self.k]
+            calls.append(Call(name_of_original, question, found_ids))
             calls_of[query_id] = tuple(calls)
         return calls_of
 
@@ -453,46 +472,46 @@ class Pipeline(metaclass=Suggesting):
         asking: Mapping[str, Any],
     ) -> dict[str, str]:
         """Return query_id -> the text that is searched for and answered in place of a question with a
-        history: the whole conversation ("all"), or a question by the language model ("rewrite"),
-        which is asked once for each conversation. {} if histories are not used.
+        history: the whole conversation ("all"), or a question by the language model ("rewrite").
+        {} if histories are not used.
         """
         earlier = {}  # query_id -> the text of its history
-        for query_id in queries:
+        conversations = {}  # query_id -> the same, and the question
+        for query_id, query in queries.items():
             if histories.get(query_id):
                 earlier[query_id] = as_text([*histories[query_id]])
-        conversations = {
-            query_id: f"{text}\n{queries[query_id]}" for query_id, text in earlier.items()
-        }
+                conversations[query_id] = f"{earlier[query_id]}\n{query}"
         if self._history == "all":
             return conversations
         if self._history != "rewrite":
             return {}
         to_rewrite = {}
-        for query_id, text in earlier.items():
-            if conversations[query_id] not in self._rewritten:
-                to_rewrite[query_id] = text
+        for query_id, conversation in conversations.items():
+            if conversation not in self._rewritten:  # each is rewritten once
+                to_rewrite[query_id] = earlier[query_id]
         if to_rewrite:
             texts, replies = standalone(queries, to_rewrite, self._rewriter, **asking)
             for query_id, reply in zip(to_rewrite, replies, strict=True):
-                self._rewritten[conversations[query_id]] = ((texts[query_id],), reply)
+                rewriting = _Rewriting((texts[query_id],), reply)
+                self._rewritten[conversations[query_id]] = rewriting
         standalone_texts = {}
         for query_id, conversation in conversations.items():
-            (text,), _ = self._rewritten[conversation]
-            standalone_texts[query_id] = text
+            [standalone_texts[query_id]] = self._rewritten[conversation].texts
         return standalone_texts
 
     def _wordings(self, queries: Mapping[str, str], **asking: Any) -> dict[str, tuple[str, ...]]:
         """Return query_id -> texts that are searched for in place of a question; {} without a step
-        that rewrites. Each question is rewritten once.
+        that rewrites. `asking` are options of `generate_many`.
         """
         if not self._rewrite:
             return {}
-        to_rewrite = {
-            query_id: text for query_id, text in queries.items() if text not in self._rewritten
-        }
+        to_rewrite = {}
+        for query_id, question in queries.items():
+            if question not in self._rewritten:  # each is rewritten once
+                to_rewrite[query_id] = question
         if to_rewrite:
             texts, replies = wordings(to_rewrite, self._rewrite, self._rewriter, **asking)
             # a user's function rewrites without replies: None stands for each
             for (query_id, question), reply in zip_longest(to_rewrite.items(), replies):
-                self._rewritten[question] = (texts[query_id], reply)
-        return {query_id: self._rewritten[text][0] for query_id, text in queries.items()}
+                self._rewritten[question] = _Rewriting(texts[query_id], reply)
+        return {query_id: self._rewritten[text].texts for query_id, text in queries.items()}

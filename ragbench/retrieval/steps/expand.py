@@ -1,7 +1,7 @@
 """Expansion: the text that is handed over for a retrieved chunk."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import ConfigError
@@ -66,37 +66,37 @@ class Expansion:
         else:
             by_document = grouped(chunks, lambda chunk: chunk.doc_id)
             self._of_document = lambda doc_id: by_document.get(doc_id, ())
-        self._known: dict[str, dict[str, Chunk]] = {}  # doc_id -> chunk_id -> its passage
-        self._found: dict[str, Chunk] = {}  # passage_id -> passage, of those handed over so far
+        self._passages: dict[str, dict[str, Chunk]] = {}  # doc_id -> chunk_id -> its passage
+        self._handed_over: dict[str, Chunk] = {}  # passage_id -> passage
         self.joined: set[str] = set()
         """Ids of the passages that "merge" made of several chunks of a question."""
 
     def run(self, run: Run) -> Run:
-        """Return query_id -> passage_id -> score, best first."""
+        """Turn query_id -> chunk_id -> score into query_id -> passage_id -> 1 / rank, best first."""
         expanded: Run = {}
         for query_id, scores in run.items():
             passages: list[Chunk] = []
             for passage in self._ranked([self._by_id[chunk_id] for chunk_id in scores]):
-                if not any(other.holds(passage) for other in passages):
+                if not any(better.holds(passage) for better in passages):
                     passages.append(passage)
-            self._found |= {passage.chunk_id: passage for passage in passages}
-            expanded[query_id] = {
-                passage.chunk_id: 1 / rank for rank, passage in enumerate(passages, start=1)
-            }
+            expanded[query_id] = {}
+            for rank, passage in enumerate(passages, start=1):
+                expanded[query_id][passage.chunk_id] = 1 / rank
+                self._handed_over[passage.chunk_id] = passage
         return expanded
 
     def passages(self, doc_ids: Iterable[str]) -> list[Chunk]:
         """Return all passages of these documents, then the passages handed over so far."""
-        listed: dict[str, Chunk] = {}
+        by_id: dict[str, Chunk] = {}
         for doc_id in doc_ids:
-            listed |= {each.chunk_id: each for each in self._passage_of(doc_id).values()}
-        return [*(listed | self._found).values()]
+            by_id |= {passage.chunk_id: passage for passage in self._passages_of(doc_id).values()}
+        return [*(by_id | self._handed_over).values()]
 
     def _ranked(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Return the passage of each chunk of a question, best first."""
+        """Return the passages of the chunks of a question, best first."""
         if self._step.name == "merge":
             return [*self._merged(chunks[: self._k]), *chunks[self._k :]]
-        return [self._passage_of(chunk.doc_id)[chunk.chunk_id] for chunk in chunks]
+        return [self._passages_of(chunk.doc_id)[chunk.chunk_id] for chunk in chunks]
 
     def _merged(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Return one passage for each group of chunks that are neighbours in their document, best
@@ -106,44 +106,51 @@ class Expansion:
         """
         groups: list[list[Chunk]] = []
         for doc_id, chunks_of_document in grouped(chunks, lambda chunk: chunk.doc_id).items():
-            found_ids = {chunk.chunk_id for chunk in chunks_of_document}
-            follows_found_chunk = False
-            for chunk in self._in_order(doc_id):
-                is_found = chunk.chunk_id in found_ids
-                if is_found and follows_found_chunk:
-                    groups[-1].append(chunk)
-                elif is_found:
-                    groups.append([chunk])
-                follows_found_chunk = is_found
+            groups += self._neighbours(doc_id, {chunk.chunk_id for chunk in chunks_of_document})
         rank = {chunk.chunk_id: number for number, chunk in enumerate(chunks)}
         groups.sort(key=lambda group: min(rank[chunk.chunk_id] for chunk in group))
         passages = []
         for group in groups:
-            start, end = _around(group)
-            passage = self._cut(group[0].doc_id, start, end)
+            passage = self._cut(group[0].doc_id, *_range_of(group))
             passages.append(passage)
             if len(group) > 1:
                 self.joined.add(passage.chunk_id)
         return passages
 
-    def _passage_of(self, doc_id: str) -> Mapping[str, Chunk]:
+    def _neighbours(self, doc_id: str, found_ids: Collection[str]) -> list[list[Chunk]]:
+        """Return the chunks of a document that were found, in groups of chunks that follow each other
+        without one that was not found between them.
+        """
+        groups: list[list[Chunk]] = []
+        follows_found_chunk = False
+        for chunk in self._in_order(doc_id):
+            is_found = chunk.chunk_id in found_ids
+            if is_found and follows_found_chunk:
+                groups[-1].append(chunk)
+            elif is_found:
+                groups.append([chunk])
+            follows_found_chunk = is_found
+        return groups
+
+    def _passages_of(self, doc_id: str) -> Mapping[str, Chunk]:
         """Return chunk_id -> passage, for the chunks of one document."""
-        if doc_id not in self._known:
+        if doc_id not in self._passages:
             chunks = self._in_order(doc_id)
             ranges = self._ranges(chunks, self._corpus[doc_id]) if chunks else []
-            self._known[doc_id] = {
-                chunk.chunk_id: self._cut(doc_id, *ends)
-                for chunk, ends in zip(chunks, ranges, strict=True)
-            }
-        return self._known[doc_id]
+            passages = {}
+            for chunk, (start, end) in zip(chunks, ranges, strict=True):
+                passages[chunk.chunk_id] = self._cut(doc_id, start, end)
+            self._passages[doc_id] = passages
+        return self._passages[doc_id]
 
     def _ranges(self, chunks: Sequence[Chunk], document: Document) -> list[Range]:
         """Return for each chunk of a document the range of characters that is handed over for it."""
         text = document.full_text
         number = int(self._step.number)  # the N of "window:N" and "parent:N"; 0 without one
-        if self._step.function:
-            return [_checked(self._step.function(chunk, document), text) for chunk in chunks]
         match self._step.name:
+            case "function":
+                function: Any = self._step.function
+                return [_checked_range(function(chunk, document), text) for chunk in chunks]
             case "document":
                 return [(0, len(text))] * len(chunks)
             case "window":
@@ -151,41 +158,43 @@ class Expansion:
                 for i in range(len(chunks)):
                     first = max(0, i - number)
                     last = i + number
-                    ranges.append(_around(chunks[first : last + 1]))
+                    ranges.append(_range_of(chunks[first : last + 1]))
                 return ranges
             case "parent" if number:
-                return _groups(chunks, text, number, self._tokenizer)
+                return _ranges_of_groups(chunks, text, number, self._tokenizer)
             case "parent":
-                return _sections(chunks, text)
-        return [(chunk.start, chunk.end) for chunk in chunks]
+                return _ranges_of_sections(chunks, text)
+            case _:  # "merge", whose passages depend on the question
+                return [(chunk.start, chunk.end) for chunk in chunks]
 
     def _in_order(self, doc_id: str) -> list[Chunk]:
         """Return the chunks of a document in the order of its text."""
         return sorted(self._of_document(doc_id), key=lambda chunk: (chunk.start, chunk.end))
 
     def _cut(self, doc_id: str, start: int, end: int) -> Chunk:
+        """Return the passage of a range of characters, without white space at its ends."""
         text = self._corpus[doc_id].full_text
         return Chunk.cut(doc_id, text, *trim(text, start, end))
 
 
-def _around(chunks: Sequence[Chunk]) -> Range:
+def _range_of(chunks: Sequence[Chunk]) -> Range:
     """Return the range from the start of the first chunk to the end of the one that ends last."""
     return chunks[0].start, max(chunk.end for chunk in chunks)
 
 
-def _groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: str) -> list[Range]:
+def _ranges_of_groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: str) -> list[Range]:
     """Return for each chunk the range of the group of neighbours that it belongs to.
 
-    A group of several chunks has at most `size` tokens.
+    Groups are made from the first chunk on; one of several chunks has at most `size` tokens.
     """
     [offsets] = token_offsets([text], tokenizer)
     starts = [chunk.start for chunk in chunks]
     ends = [chunk.end for chunk in chunks]
     # of each chunk the first token and the one after the last
-    firsts, lasts = (each.tolist() for each in token_ranges(offsets, starts, ends))
+    firsts, lasts = token_ranges(offsets, starts, ends)
     groups: list[list[Chunk]] = []
     first_token_of_group = 0
-    for chunk, first, last in zip(chunks, firsts, lasts, strict=True):
+    for chunk, first, last in zip(chunks, firsts.tolist(), lasts.tolist(), strict=True):
         if groups and last - first_token_of_group <= size:
             groups[-1].append(chunk)
         else:
@@ -193,34 +202,34 @@ def _groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: str) -> li
             first_token_of_group = first
     ranges: list[Range] = []
     for group in groups:
-        ranges += [_around(group)] * len(group)
+        ranges += [_range_of(group)] * len(group)
     return ranges
 
 
-def _sections(chunks: Sequence[Chunk], text: str) -> list[Range]:
+def _ranges_of_sections(chunks: Sequence[Chunk], text: str) -> list[Range]:
     """Return for each chunk the range of the sections that it lies in: from the last border (a
     heading, or an end of the text) before it to the next one after it.
     """
     lines = lines_of(text)
-    headings = [lines[first].start for first, _, _ in find_headings(lines)]
-    borders = sorted({0, *headings, len(text)})
+    heading_starts = [lines[first_line].start for first_line, _, _ in find_headings(lines)]
+    borders = sorted({0, *heading_starts, len(text)})
     ranges: list[Range] = []
     for chunk in chunks:
-        first = bisect_right(borders, chunk.start) - 1
-        last = bisect_left(borders, chunk.end)
-        ranges.append((borders[first], borders[last]))
+        border_before = borders[bisect_right(borders, chunk.start) - 1]
+        border_after = borders[bisect_left(borders, chunk.end)]
+        ranges.append((border_before, border_after))
     return ranges
 
 
-def _checked(ends: Any, text: str) -> Range:
+def _checked_range(returned: Any, text: str) -> Range:
     """Return the range that a user's function returned; ConfigError if it is not one of the text."""
     try:
-        start, end = (int(edge) for edge in ends)
+        start, end = (int(edge) for edge in returned)
     except (TypeError, ValueError):
         start = end = -1  # refused below
     if 0 <= start < end <= len(text):
         return start, end
     raise ConfigError(
-        f"expand returned {ends!r:.80} for a document of {len(text)} characters; expected the first "
-        "character and the one after the last"
+        f"expand returned {returned!r:.80} for a document of {len(text)} characters; expected the "
+        "first character and the one after the last"
     )

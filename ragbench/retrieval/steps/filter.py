@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from ragbench.retrieval.queries import Queries, as_queries
@@ -27,18 +28,23 @@ class Filter:
         self._known: dict[tuple[str, str, str], bool] = {}
 
     def allows(self, query_id: str, text: str, doc_id: str) -> bool:
-        """Return True if a document may be found for a question."""
+        """Return True if a document may be found for a question, of which `text` is the wording."""
         if self._function is None:
             return True
         key = (query_id, text, doc_id)
         if key not in self._known:
-            case_id = query_id
-            if query_id not in self._cases:
-                case_id = query_id.rpartition("~")[0]  # of an intervention: "q1~typos"
-            case = self._cases.get(case_id, Case(query_id, text))
-            allowed = self._function(replace(case, text=text), self._corpus[doc_id])
-            self._known[key] = bool(allowed)
+            case = replace(self._case_of(query_id, text), text=text)
+            self._known[key] = bool(self._function(case, self._corpus[doc_id]))
         return self._known[key]
+
+    def _case_of(self, query_id: str, text: str) -> Case:
+        """Return the case of a question: of "q1~typos", which an intervention made of "q1", the one of
+        "q1". A question without a case has a new one.
+        """
+        if query_id in self._cases:
+            return self._cases[query_id]
+        original_id = query_id.rpartition("~")[0]
+        return self._cases.get(original_id, Case(query_id, text))
 
 
 class FilteredRetriever:
@@ -69,11 +75,11 @@ class FilteredRetriever:
             run = self._retriever.search(pending, depth)
             for query_id in list(pending):
                 ranking = run[query_id]
-                allowed = []
+                allowed = {}
                 for chunk_id, score in ranking.items():
                     if self._allows(query_id, self._by_id[chunk_id].doc_id):
-                        allowed.append((chunk_id, score))
-                best_chunks[query_id] = dict(allowed[:k])
+                        allowed[chunk_id] = score
+                best_chunks[query_id] = dict(islice(allowed.items(), k))
                 is_exhausted = len(ranking) < depth or depth >= n_chunks
                 if len(allowed) >= k or is_exhausted:
                     del pending[query_id]

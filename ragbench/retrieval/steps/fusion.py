@@ -41,17 +41,18 @@ def fuse(
     """
     step = read_step("fusion", fusion)
     if step.function:
-        return _checked(step.function([dict(ranking) for ranking in rankings]), rankings)
+        returned = step.function([dict(ranking) for ranking in rankings])
+        return _checked_fusion(returned, rankings)
     ranking_weights = weights or [1 / len(rankings)] * len(rankings)
     fused: dict[str, float] = {}
     for ranking, weight in zip(rankings, ranking_weights, strict=True):
         if step.name == "weights":
-            parts = {chunk_id: weight * score for chunk_id, score in normalised(ranking).items()}
+            added = {chunk_id: weight * score for chunk_id, score in normalised(ranking).items()}
         else:
             ranks = enumerate(ranking, start=1)
-            parts = {chunk_id: 1 / (step.number + rank) for rank, chunk_id in ranks}
-        for chunk_id, part in parts.items():
-            fused[chunk_id] = fused.get(chunk_id, 0.0) + part
+            added = {chunk_id: 1 / (step.number + rank) for rank, chunk_id in ranks}
+        for chunk_id, score in added.items():
+            fused[chunk_id] = fused.get(chunk_id, 0.0) + score
     return fused
 
 
@@ -92,40 +93,52 @@ def fused_search(
     """
     fusion = fusion or _DEFAULT
     step = read_step("fusion", fusion)
-    rankings: dict[str, list[Ranking]] = {query_id: [] for query_id in wordings}
-    n_wordings = max(map(len, wordings.values()), default=0)
-    # one search for the first wordings of all questions, one for the second ones, ...
-    for number in range(n_wordings):
-        queries = {
-            query_id: texts[number] for query_id, texts in wordings.items() if number < len(texts)
-        }
-        for retriever in retrievers:
-            run = retriever.search(queries, max(k, _DEPTH))
-            for query_id in queries:
-                rankings[query_id].append(run[query_id])
+    rankings_of = _rankings_of_wordings(retrievers, wordings, max(k, _DEPTH))
     fused: Run = {}
-    for query_id, texts in wordings.items():
-        if len(rankings[query_id]) == 1:
-            fused[query_id] = dict(islice(rankings[query_id][0].items(), k))
+    for query_id, rankings in rankings_of.items():
+        if len(rankings) == 1:  # nothing to fuse
+            fused[query_id] = dict(islice(rankings[0].items(), k))
             continue
         weights: list[float] = []  # equal ones
         if step.name == "weights" and len(retrievers) == 2:
-            lexical_weight = (1 - step.number) / len(texts)
-            dense_weight = step.number / len(texts)
-            weights = [lexical_weight, dense_weight] * len(texts)
-        fused[query_id] = best(fuse(rankings[query_id], fusion, weights), places, k)
+            n_wordings = len(wordings[query_id])
+            lexical_weight = (1 - step.number) / n_wordings
+            dense_weight = step.number / n_wordings
+            weights = [lexical_weight, dense_weight] * n_wordings
+        fused[query_id] = best(fuse(rankings, fusion, weights), places, k)
     return fused
 
 
-def _checked(fused: Any, rankings: Sequence[Ranking]) -> dict[str, float]:
-    """Return the ranking of a user's function, its scores as floats; ConfigError if it is no mapping
-    or has a chunk that no ranking holds.
+def _rankings_of_wordings(
+    retrievers: Sequence[Retriever], wordings: Mapping[str, Sequence[str]], depth: int
+) -> dict[str, list[Ranking]]:
+    """Return query_id -> the rankings of `depth` chunks of its wordings: for the first wording one by
+    each retriever, then those for the second one, and so on.
+    """
+    rankings_of: dict[str, list[Ranking]] = {query_id: [] for query_id in wordings}
+    max_wordings = max(map(len, wordings.values()), default=0)
+    # one search for the first wordings of all questions, one for the second ones, ...
+    for number in range(max_wordings):
+        queries = {}
+        for query_id, texts in wordings.items():
+            if number < len(texts):
+                queries[query_id] = texts[number]
+        for retriever in retrievers:
+            run = retriever.search(queries, depth)
+            for query_id in queries:
+                rankings_of[query_id].append(run[query_id])
+    return rankings_of
+
+
+def _checked_fusion(returned: Any, rankings: Sequence[Ranking]) -> dict[str, float]:
+    """Return the ranking that a user's function made of several, its scores as floats; ConfigError if
+    it is not a mapping, or has a chunk that no ranking holds.
     """
     known = {chunk_id for ranking in rankings for chunk_id in ranking}
-    if isinstance(fused, Mapping) and fused.keys() <= known:
-        return {chunk_id: float(score) for chunk_id, score in fused.items()}
+    if isinstance(returned, Mapping) and returned.keys() <= known:
+        return {chunk_id: float(score) for chunk_id, score in returned.items()}
     raise ConfigError(
-        f"fusion returned {fused!r:.80}; expected {{chunk_id: score}} with ids of the rankings"
+        f"fusion returned {returned!r:.80}; expected {{chunk_id: score}} with ids of the rankings"
     )
 
 

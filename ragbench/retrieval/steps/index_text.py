@@ -66,25 +66,33 @@ def index_texts(
                 f"index_text is {index_text!r}, one request for each of {len(chunks):,} chunks of a "
                 "corpus that is read from the disk; expected title, headings or a smaller corpus"
             )
-        prompts = [_situating_prompt(chunk, corpus[chunk.doc_id]) for chunk in chunks]
-        replies = ask_model(llm, prompts, "contexts of chunks")
-        indexed = []
-        for chunk, reply in zip(chunks, replies, strict=True):
-            context = reply_text(reply, _LONGEST)
-            indexed.append(replace(chunk, text=_with_prefix(context, chunk)))
-        return indexed, replies
-
+        return _with_summaries(chunks, corpus, llm)
     if step.function:
-        text_of: Callable[[Chunk], str] = _OwnText(step.function, corpus)
+        text_of: Callable[[Chunk], str] = _UserTexts(step.function, corpus)
     else:
-        text_of = _Prefixes(corpus, with_headings=step.name == "headings")
-    if isinstance(chunks, LargeChunks):
+        text_of = _TextsBelowHeadings(corpus, with_headings=step.name == "headings")
+    if isinstance(chunks, LargeChunks):  # the texts are made when they are asked for
         return chunks.with_texts(text_of), []
     return [replace(chunk, text=text_of(chunk)) for chunk in chunks], []
 
 
-class _OwnText:
-    """The texts that a user's function returns."""
+def _with_summaries(
+    chunks: Sequence[Chunk], corpus: Mapping[str, Document], llm: LLMLike
+) -> tuple[list[Chunk], list[Completion]]:
+    """Return the chunks, each with a language model's sentences on it before its text, and the
+    model's replies.
+    """
+    prompts = [_situating_prompt(chunk, corpus[chunk.doc_id]) for chunk in chunks]
+    replies = ask_model(llm, prompts, "contexts of chunks")
+    indexed = []
+    for chunk, reply in zip(chunks, replies, strict=True):
+        context = reply_text(reply, _LONGEST)
+        indexed.append(replace(chunk, text=_with_prefix(context, chunk)))
+    return indexed, replies
+
+
+class _UserTexts:
+    """Returns the indexed text of a chunk by a user's function."""
 
     def __init__(self, function: Callable[..., Any], corpus: Mapping[str, Document]) -> None:
         self._function, self._corpus = function, corpus
@@ -96,14 +104,17 @@ class _OwnText:
         raise ConfigError(f"index_text returned {text!r:.80}; expected the text that is indexed")
 
 
-class _Prefixes:
-    """Titles and headings of documents before the texts of their chunks; documents come one after
-    the other, so one is read at a time.
+class _TextsBelowHeadings:
+    """Returns the indexed text of a chunk: the title or headings of its document, then its text.
+
+    The headings of one document at a time are in memory, as the chunks of a document come one after
+    the other.
     """
 
     def __init__(self, corpus: Mapping[str, Document], *, with_headings: bool) -> None:
         self._corpus, self._with_headings = corpus, with_headings
-        self._doc_id: str | None = None
+        self._doc_id: str | None = None  # the document of `_headings`
+        self._headings: list[_Heading] = []
 
     def __call__(self, chunk: Chunk) -> str:
         """Return the text that is indexed for a chunk: the title or headings, then the chunk's text."""
@@ -119,9 +130,9 @@ class _Prefixes:
         elif not above:
             above = self._headings[:1]
         # a title or heading that ends later is part of the chunk's own text
-        before_chunk = [heading.text for heading in above if heading.end <= chunk.start]
-        prefix = " > ".join(dict.fromkeys(before_chunk))
-        return _with_prefix(prefix, chunk)
+        texts = [heading.text for heading in above if heading.end <= chunk.start]
+        distinct_texts = dict.fromkeys(texts)
+        return _with_prefix(" > ".join(distinct_texts), chunk)
 
 
 class _Heading(NamedTuple):
@@ -132,6 +143,7 @@ class _Heading(NamedTuple):
 
 
 def _headings(text: str) -> Iterator[_Heading]:
+    """Yield the headings of a text; `start` and `end` are characters of it."""
     lines = lines_of(text)
     for first, last, level in find_headings(lines):
         title = _title_in(lines[first : last + 1])
@@ -163,15 +175,19 @@ def _with_prefix(prefix: str, chunk: Chunk) -> str:
 
 
 def _situating_prompt(chunk: Chunk, document: Document) -> str:
-    """Return the request for a sentence that tells what a chunk is about, with the document: of a
-    long one the 20,000 characters around the middle of the chunk.
+    """Return the request for a sentence that tells what a chunk is about, with its document, or the
+    part of a long one around the chunk.
     """
-    text = document.full_text
-    if len(text) > _SHOWN:
-        centred_start = (chunk.start + chunk.end - _SHOWN) // 2
-        last_start = len(text) - _SHOWN
-        start = max(0, min(centred_start, last_start))
-        text = text[start : start + _SHOWN]
-    code = fence_code([text, chunk.text])
-    parts = {"document": text, "passage": chunk.text}
-    return SITUATE.format(**{name: fence(name, part, code) for name, part in parts.items()})
+    shown = _part_around(chunk, document.full_text)
+    code = fence_code([shown, chunk.text])
+    return SITUATE.format(
+        document=fence("document", shown, code), passage=fence("passage", chunk.text, code)
+    )
+
+
+def _part_around(chunk: Chunk, text: str) -> str:
+    """Return the 20,000 characters of a document around the middle of a chunk; all of a shorter one."""
+    centred_start = (chunk.start + chunk.end - _SHOWN) // 2
+    last_start = len(text) - _SHOWN
+    start = max(0, min(centred_start, last_start))
+    return text[start : start + _SHOWN]

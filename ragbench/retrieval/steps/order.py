@@ -2,8 +2,8 @@
 (`diversify`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -61,12 +61,12 @@ def rerank(
     check_k(k)
     checked_ids(chunks)
     by_id = chunks_by_id(chunks)
-    positions = chunk_places(chunks)
-    to_score = {}  # query_id -> its chunks that the model reads
+    places = chunk_places(chunks)
+    to_read = {}  # query_id -> its chunks that the model reads
     for query_id, matches in run.items():
-        to_score[query_id] = list(islice(matches, depth or None))  # None: all
-    pairs: list[tuple[str, str]] = []
-    for query_id, chunk_ids in to_score.items():
+        to_read[query_id] = list(islice(matches, depth or None))  # None: all
+    questions: list[tuple[str, list[str]]] = []  # of each query its text and those of its chunks
+    for query_id, chunk_ids in to_read.items():
         if query_id not in queries:
             raise DataError(
                 f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
@@ -75,24 +75,13 @@ def rerank(
         for chunk_id in chunk_ids:
             if chunk_id not in by_id:
                 raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
-            pairs.append((queries[query_id], by_id[chunk_id].text))
-    user_model = check_reranker(model)
-    if isinstance(user_model, HostedReranker):
-        requests = []
-        for query_id, chunk_ids in to_score.items():
-            texts = [by_id[chunk_id].text for chunk_id in chunk_ids]
-            requests.append((queries[query_id], texts))
-        scores = iter(user_model.scores(requests, **asking))
-    elif user_model is None:
-        scores = iter(_cross_encode(pairs, str(model)))
-    else:
-        counts = [len(chunk_ids) for chunk_ids in to_score.values()]
-        scores = iter(_scores_of_user_model(counts, pairs, user_model))
+        questions.append((queries[query_id], [by_id[chunk_id].text for chunk_id in chunk_ids]))
+    scores = iter(_scores(questions, model, asking))
     reranked: Run = {}
-    for query_id, chunk_ids in to_score.items():
-        # the scores come in the order of the pairs: query by query, chunk by chunk
+    for query_id, chunk_ids in to_read.items():
+        # the scores come query by query, chunk by chunk
         new_scores = {chunk_id: next(scores) for chunk_id in chunk_ids}
-        ranking = best(new_scores, positions, len(chunk_ids))
+        ranking = best(new_scores, places, len(chunk_ids))
         lowest = min(ranking.values(), default=0.0)
         unread = islice(run[query_id], len(chunk_ids), None)
         for number, chunk_id in enumerate(unread, start=1):
@@ -101,9 +90,29 @@ def rerank(
     return reranked
 
 
+def _scores(
+    questions: Sequence[tuple[str, Sequence[str]]],
+    model: str | HostedReranker | Callable[..., Any],
+    asking: Mapping[str, Any],
+) -> list[float]:
+    """Return the score that a reranker of any kind gives to each text of each question, one question
+    after the other. `asking` are options for the requests to a server.
+    """
+    reranker = check_reranker(model)
+    if isinstance(reranker, HostedReranker):
+        return reranker.scores(questions, **asking)
+    if reranker is not None:
+        return _scores_of_user_model(questions, reranker)
+    pairs: list[tuple[str, str]] = []
+    for query, texts in questions:
+        pairs += [(query, text) for text in texts]
+    return _cross_encode(pairs, str(model))
+
+
 def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
-    """Return the reranker that `model` is or names: the object or function of a user, imported if it
-    is named, or a `HostedReranker` of a server. None means a cross-encoder, by its name or folder.
+    """Return the reranker that `model` is or names: a `HostedReranker` of a server, or the object or
+    function of a user, imported if it is named. None means a cross-encoder, which `model` names by
+    its folder or its name on the hub; it is not loaded.
 
     Raises:
         ConfigError: `model` is none of these.
@@ -112,11 +121,13 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
         return model
     if is_hosted(model):
         return HostedReranker(str(model))
-    is_named = isinstance(model, str) and is_import(model)
-    user_model: Any = imported(str(model), "reranker") if is_named else model
+    user_model: Any = model
+    if isinstance(model, str) and is_import(model):
+        user_model = imported(model, "reranker")
     if isinstance(user_model, type):
         user_model = user_model()
-    if isinstance(user_model, str) and user_model.strip():
+    is_name = isinstance(user_model, str) and bool(user_model.strip())
+    if is_name:
         return None
     if not (callable(user_model) or hasattr(user_model, "predict")):
         raise ConfigError(
@@ -127,68 +138,61 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
 
 
 def _scores_of_user_model(
-    counts: Iterable[int], pairs: list[tuple[str, str]], user_model: Any
+    questions: Sequence[tuple[str, Sequence[str]]], user_model: Any
 ) -> list[float]:
-    """Return the scores that a user's model has for all pairs (query, text), in their order.
-
-    `counts` is the number of pairs of each query, in the order of `pairs`. The model is called once
-    for each query that has pairs.
+    """Return the score that a user's model gives to each text of each question, one question after
+    the other. It is called once for each question that has texts.
     """
     scores: list[float] = []
     predict = getattr(user_model, "predict", None)
     who = f"reranker {object_name(user_model)}"
-    for n in counts:
-        if n == 0:
+    for query, texts in questions:
+        if not texts:
             continue
-        start = len(scores)
-        pairs_of_query = pairs[start : start + n]
-        if predict:
-            predicted = predict(pairs_of_query)
+        if predict:  # an object such as a CrossEncoder
+            predicted = predict([(query, text) for text in texts])
         else:
-            query = pairs_of_query[0][0]
-            predicted = user_model(query, [text for _, text in pairs_of_query])
-        scores += _checked_scores(predicted, n, who).tolist()
+            predicted = user_model(query, list(texts))
+        scores += _checked_scores(predicted, len(texts), who).tolist()
     return scores
 
 
-def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
-    """Return a model's scores as an array of shape (n,).
-
-    `who` names the model in an error message, `way_out` ends the message.
+def _checked_scores(predicted: Any, n_pairs: int, who: str, way_out: str = "") -> Floats:
+    """Return the scores that a model has predicted as an array, one for each pair of a query and a
+    text. `who` names the model in an error message, `way_out` ends the message.
 
     Raises:
-        ModelError: the scores are not numbers, not finite, or not `n`.
+        ModelError: the scores are not finite numbers, or not one for each pair.
     """
+    expected = f"expected one finite score for each{way_out}"
     try:
-        scores = np.asarray(given, dtype=np.float64)
+        scores = np.asarray(predicted, dtype=np.float64)
     except (TypeError, ValueError) as exc:
+        raise ModelError(f"{who} returned no numbers: {exc}; {expected}") from exc
+    if scores.shape != (n_pairs,) or not np.isfinite(scores).all():
         raise ModelError(
-            f"{who} returned no numbers: {exc}; expected one finite score for each{way_out}"
-        ) from exc
-    if scores.shape != (n,) or not np.isfinite(scores).all():
-        expected = f"expected one finite score for each{way_out}"
-        raise ModelError(
-            f"{who} returned an array of shape {scores.shape} for {n} pairs; {expected}"
+            f"{who} returned an array of shape {scores.shape} for {n_pairs} pairs; {expected}"
         )
     return scores
 
 
 def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
-    """Return the scores of a cross-encoder, aligned with `pairs`; each distinct pair is read once, the
-    longest first.
+    """Return the score of each pair (query, text) by the cross-encoder of this folder or name. Scores
+    are kept in the cache; each distinct pair is read once, the longest first.
     """
-    unique = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
-    if not unique:
+    distinct = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
+    if not distinct:
         return []
     weights = Weights(model, "CrossEncoder")
-    key = store.digest(weights.identity, *(part for pair in unique for part in pair))
+    texts = chain.from_iterable(distinct)
+    key = store.digest(weights.identity, *texts)
     with store.arrays("rerank", key) as kept:
         if not kept:
-            predicted = weights.model.predict(unique, batch_size=32, show_progress_bar=False)
+            predicted = weights.model.predict(distinct, batch_size=32, show_progress_bar=False)
             way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
             who = f"rerank: {model!r}"
-            kept["scores"] = _checked_scores(predicted, len(unique), who, way_out)
-    score_of = dict(zip(unique, kept["scores"].tolist(), strict=True))
+            kept["scores"] = _checked_scores(predicted, len(distinct), who, way_out)
+    score_of = dict(zip(distinct, kept["scores"].tolist(), strict=True))
     return [score_of[pair] for pair in pairs]
 
 
@@ -230,22 +234,23 @@ def diversify(
     ordered: Run = {}
     for query_id, scores in run.items():
         first = dict(islice(scores.items(), depth))
-        if not first:
-            chosen: list[str] = []
-        elif step.function:
-            found = step.function(queries[query_id], [by_id[chunk_id] for chunk_id in first])
-            chosen = _ids_of(found, first)
-        else:
-            chosen = _marginal(normalised(first), vectors_of([*first]), step.number)
+        chosen: list[str] = []
+        if first and step.function:
+            first_chunks = [by_id[chunk_id] for chunk_id in first]
+            chosen = _checked_order(step.function(queries[query_id], first_chunks), first)
+        elif first:
+            relevance = normalised(first)
+            chosen = _by_marginal_relevance(relevance, vectors_of([*first]), step.number)
         rest = [chunk_id for chunk_id in scores if chunk_id not in first]
-        ordered[query_id] = {
-            chunk_id: 1 / rank for rank, chunk_id in enumerate([*chosen, *rest], start=1)
-        }
+        ranks = enumerate([*chosen, *rest], start=1)
+        ordered[query_id] = {chunk_id: 1 / rank for rank, chunk_id in ranks}
     return ordered
 
 
-def _marginal(relevance: Mapping[str, float], vectors: FloatArray, weight: float) -> list[str]:
-    """Return the chunk ids in the order of maximal marginal relevance.
+def _by_marginal_relevance(
+    relevance: Mapping[str, float], vectors: FloatArray, weight: float
+) -> list[str]:
+    """Return the chunk ids in the order of maximal marginal relevance (see `diversify`).
 
     `relevance` is chunk_id -> relevance from 0 to 1, `vectors` has the vector of each of these
     chunks, `weight` is the w of "mmr:w".
@@ -253,28 +258,29 @@ def _marginal(relevance: Mapping[str, float], vectors: FloatArray, weight: float
     ids = [*relevance]
     rows = np.asarray(vectors, dtype=np.float64)
     weighted_relevance = weight * np.array([*relevance.values()])
-    similarity = np.zeros(len(ids))  # of each chunk: the highest with a chosen one
+    similarity = np.zeros(len(ids))  # of each chunk: the highest cosine with a chosen one
     is_left = np.ones(len(ids), dtype=bool)
     chosen: list[str] = []
     while len(chosen) < len(ids):
         values = np.round(weighted_relevance - (1 - weight) * similarity, _DECIMALS)
         values_of_left = np.where(is_left, values, -np.inf)
-        number = int(np.argmax(values_of_left))  # the first of equal ones
-        cosines = rows @ rows[number]
+        next_place = int(np.argmax(values_of_left))  # the first of equal ones
+        cosines = rows @ rows[next_place]
         similarity = np.maximum(similarity, cosines) if chosen else cosines
-        is_left[number] = False
-        chosen.append(ids[number])
+        is_left[next_place] = False
+        chosen.append(ids[next_place])
     return chosen
 
 
-def _ids_of(found: Any, known: Mapping[str, float]) -> list[str]:
-    """Return the ids of the chunks that a user's function has returned (chunks, or ids), each once;
-    ConfigError if anything else is among them.
+def _checked_order(returned: Any, known: Mapping[str, float]) -> list[str]:
+    """Return the ids of the chunks that a user's function has returned (chunks, or ids, or one of
+    them), each once; ConfigError if anything is among them that is not in `known`.
     """
-    chunks = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
+    is_list = isinstance(returned, Sequence) and not isinstance(returned, str)
+    chunks = returned if is_list else [returned]
     ids = [chunk.chunk_id if isinstance(chunk, Chunk) else chunk for chunk in chunks]
     if all(isinstance(chunk_id, str) and chunk_id in known for chunk_id in ids):
         return list(dict.fromkeys(ids))
     raise ConfigError(
-        f"diversity returned {found!r:.80}; expected chunks that it was given, in another order"
+        f"diversity returned {returned!r:.80}; expected chunks that it was given, in another order"
     )

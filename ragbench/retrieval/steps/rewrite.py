@@ -101,23 +101,24 @@ def wordings(
         ModelError: a request failed.
     """
     step = read_step("rewrite", rewrite)
-    if not step.name:
-        return {query_id: (text,) for query_id, text in questions.items()}, []
-    if step.function:
-        return {
-            query_id: _checked(step.function(text), text) for query_id, text in questions.items()
-        }, []
-    count = int(step.number) or _PARTS  # "several:N" alone has a number
-    prompts = [_filled(_PROMPTS[step.name], text, count) for text in questions.values()]
-    replies = ask_model(llm, prompts, "rewritten questions", **asking)
     texts: dict[str, tuple[str, ...]] = {}
+    if not step.name:
+        return {query_id: (question,) for query_id, question in questions.items()}, []
+    if step.function:
+        for query_id, question in questions.items():
+            texts[query_id] = _checked_texts(step.function(question), question)
+        return texts, []
+    count = int(step.number) or _PARTS  # "several:N" alone has a number
+    prompts = [_prompt(_PROMPTS[step.name], question, count) for question in questions.values()]
+    replies = ask_model(llm, prompts, "rewritten questions", **asking)
     for (query_id, question), reply in zip(questions.items(), replies, strict=True):
-        searched = _lines(reply, count)
-        if step.name in ("hyde", "step_back"):  # one text, of several lines maybe
-            searched = [reply_text(reply, _LONGEST)]
+        if step.name in ("several", "decompose"):
+            written = _lines(reply, count)
+        else:  # one text, of several lines maybe
+            written = [reply_text(reply, _LONGEST)]
         if step.name != "hyde":
-            searched.insert(0, question)
-        texts[query_id] = _distinct(searched) or (question,)
+            written.insert(0, question)
+        texts[query_id] = _distinct(written) or (question,)
     return texts, replies
 
 
@@ -143,24 +144,19 @@ def standalone(
     for query_id, conversation in conversations.items():
         code = fence_code([questions[query_id], conversation])
         context = numbered([conversation], code)
-        prompts.append(
-            STANDALONE.format(
-                question=fence("question", questions[query_id], code), context=context
-            )
-        )
+        question = fence("question", questions[query_id], code)
+        prompts.append(STANDALONE.format(question=question, context=context))
     replies = ask_model(llm, prompts, "questions", **asking)
-    texts = {
-        query_id: reply_text(reply, _LONGEST) or questions[query_id]
-        for query_id, reply in zip(conversations, replies, strict=True)
-    }
+    texts = {}
+    for query_id, reply in zip(conversations, replies, strict=True):
+        texts[query_id] = reply_text(reply, _LONGEST) or questions[query_id]
     return texts, replies
 
 
-def _filled(template: str, question: str, count: int) -> str:
-    """Return a prompt with the question between fences, and the number of asked texts."""
-    return template.format(
-        question=fence("question", question, fence_code([question])), count=count
-    )
+def _prompt(template: str, question: str, count: int) -> str:
+    """Return the prompt for texts in place of a question, at most `count` of them."""
+    fenced_question = fence("question", question, fence_code([question]))
+    return template.format(question=fenced_question, count=count)
 
 
 def _lines(reply: Completion, count: int) -> list[str]:
@@ -169,8 +165,12 @@ def _lines(reply: Completion, count: int) -> list[str]:
     """
     if reply.failure is not None:
         return []
-    lines = (_BULLET.sub("", line).strip() for line in without_thoughts(reply.text).splitlines())
-    return [line[:_LONGEST] for line in lines if any(map(str.isalnum, line))][:count]
+    lines = []
+    for line in without_thoughts(reply.text).splitlines():
+        text = _BULLET.sub("", line).strip()
+        if any(map(str.isalnum, text)):
+            lines.append(text[:_LONGEST])
+    return lines[:count]
 
 
 def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
@@ -182,14 +182,14 @@ def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def _checked(given: Any, question: str) -> tuple[str, ...]:
+def _checked_texts(returned: Any, question: str) -> tuple[str, ...]:
     """Return the texts that a user's function returned for a question, each once; the question itself
     if all are blank.
 
     Raises:
         ConfigError: the function returned anything but a text or a sequence of texts.
     """
-    texts = [given] if isinstance(given, str) else given
+    texts = [returned] if isinstance(returned, str) else returned
     if isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts):
         return _distinct(texts) or (question,)
-    raise ConfigError(f"rewrite returned {given!r:.80}; expected a text or a list of texts")
+    raise ConfigError(f"rewrite returned {returned!r:.80}; expected a text or a list of texts")

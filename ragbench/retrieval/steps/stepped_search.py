@@ -44,49 +44,81 @@ STEP_PARAMETERS = (
 _VARIETY_EMBEDDER = "wordllama"  # of a search without vectors
 
 
+_DEFAULTS: Mapping[str, Any] = {
+    **dict.fromkeys(STEP_PARAMETERS, ""),
+    "rerank_depth": 0,
+    "retriever": "bm25",
+    "chunker": "",
+    "history": "",
+    "reranker": "",
+    "llm": "extractive",
+}
+"""Values of parameters that `check_steps` is not given."""
+
+
 def check_steps(parameters: Mapping[str, Any]) -> None:
     """Refuse values of the steps that no search could use, or that would change nothing.
+
+    `parameters` are those of the pipeline, as far as they are set.
 
     Raises:
         ConfigError: naming the parameter, its value and the expected value.
     """
-    values: dict[str, Any] = {"retriever": "bm25", "chunker": "", "history": "", "reranker": ""}
-    values |= {"llm": "extractive", **dict.fromkeys(STEP_PARAMETERS, ""), "rerank_depth": 0}
-    values |= parameters
-    rewrite, rewrite_llm = values["rewrite"], values["rewrite_llm"]
-    reranker, rerank_depth, expand = values["reranker"], values["rerank_depth"], values["expand"]
-
-    def without_effect(name: str, way_out: str) -> ConfigError:
-        text = f"{name} is {values[name]!r}, which has no effect {way_out}, or leave {name} out"
-        return ConfigError(text)
-
+    values = {**_DEFAULTS, **parameters}
     check_retriever(values["retriever"])
-    if writer := read_step("index_text", values["index_text"]).text:
-        check_llm(writer)
-    rewriting = read_step("rewrite", rewrite)
-    asks_model = values["history"] == "rewrite" or (rewriting.name and not rewriting.function)
+    index_llm = read_step("index_text", values["index_text"]).text
+    if index_llm:
+        check_llm(index_llm)
+    _check_rewriting(values)
+    read_step("filter", values["filter"])
+    rewriting = read_step("rewrite", values["rewrite"])
+    # "hyde" searches for one text: there is still one ranking
+    has_several_wordings = bool(rewriting.name) and rewriting.name != "hyde"
+    check_fusion(
+        values["fusion"],
+        is_hybrid=_is_hybrid(values["retriever"]),
+        is_rewritten=has_several_wordings,
+    )
+    _check_reranking(values["reranker"], values["rerank_depth"])
+    read_step("diversity", values["diversity"])
+    expand = values["expand"]
+    if read_step("expand", expand).name and values["chunker"] == "document":
+        raise ConfigError(
+            f"expand is {expand!r}, which has no effect with the chunker 'document', whose chunks "
+            "are whole documents; name another chunker, or leave expand out"
+        )
+
+
+def _is_hybrid(retriever: object) -> bool:
+    """Return True for the name of a hybrid retriever, such as "hybrid:minilm"."""
+    return str(retriever).partition(":")[0] == "hybrid"
+
+
+def _check_rewriting(values: Mapping[str, Any]) -> None:
+    """Refuse to rewrite questions by a language model where none is named."""
+    rewriting = read_step("rewrite", values["rewrite"])
+    rewrite_llm = values["rewrite_llm"]
     if rewrite_llm and isinstance(rewrite_llm, str):
         check_llm(rewrite_llm)
+    is_by_model = bool(rewriting.name) and not rewriting.function
+    asks_model = is_by_model or values["history"] == "rewrite"
     if asks_model and not rewrite_llm and values["llm"] in NO_MODEL:
         name = "rewrite" if rewriting.name else "history"
         raise ConfigError(
             f"{name} {values[name]!r} asks a language model; name one as llm or rewrite_llm"
         )
-    read_step("filter", values["filter"])
-    is_hybrid = str(values["retriever"]).partition(":")[0] == "hybrid"
-    is_rewritten = bool(rewriting.name) and rewriting.name != "hyde"
-    check_fusion(values["fusion"], is_hybrid=is_hybrid, is_rewritten=is_rewritten)
+
+
+def _check_reranking(reranker: Any, rerank_depth: int) -> None:
+    """Refuse an unknown reranker, and a depth below 0 or without a reranker."""
     if reranker:
         check_reranker(reranker)
     if rerank_depth < 0:
         raise ConfigError(f"rerank_depth is {rerank_depth}; expected 0 (all chunks) or more")
     if rerank_depth and not reranker:
-        raise without_effect("rerank_depth", "without a reranker; name one")
-    read_step("diversity", values["diversity"])
-    if read_step("expand", expand).name and values["chunker"] == "document":
-        raise without_effect(
-            "expand",
-            "with the chunker 'document', whose chunks are whole documents; name another chunker",
+        raise ConfigError(
+            f"rerank_depth is {rerank_depth!r}, which has no effect without a reranker; name one, "
+            "or leave rerank_depth out"
         )
 
 
@@ -126,18 +158,18 @@ class Search:
         steps: Mapping[str, Any],
     ) -> None:
         self._chunks, self._depth, self._steps = chunks, depth, steps
-        indexed: Sequence[Chunk] = chunks
-        self._written: list[Completion] = []  # by the model of "summary:<llm>"
-        if index_text := steps["index_text"]:
-            writer = summary_llm(steps)
-            indexed, self._written = index_texts(chunks, corpus, index_text, writer)
-        fusion = steps["fusion"]
-        is_hybrid = str(retriever).partition(":")[0] == "hybrid"
+        indexed_chunks: Sequence[Chunk] = chunks
+        self._index_replies: list[Completion] = []  # of the model of "summary:<llm>"
+        if steps["index_text"]:
+            indexed_chunks, self._index_replies = index_texts(
+                chunks, corpus, steps["index_text"], summary_llm(steps)
+            )
+        fusion_of_index = steps["fusion"] if _is_hybrid(retriever) else ""
         self.index = make_retriever(
-            retriever, indexed, language=language, fusion=fusion if is_hybrid else ""
+            retriever, indexed_chunks, language=language, fusion=fusion_of_index
         )
         self._reranker = steps["reranker"]
-        if is_hosted(self._reranker):
+        if is_hosted(self._reranker):  # one object, which counts the replies of all searches
             self._reranker = HostedReranker(self._reranker)
         self._filter: Filter | None = None
         if steps["filter"]:
@@ -147,7 +179,7 @@ class Search:
             self._expansion = Expansion(chunks, corpus, steps["expand"], k=k, tokenizer=tokenizer)
         self._vectors: Dense | None = None
         if steps["diversity"]:
-            self._vectors = self._vectors_of(language)
+            self._vectors = self._index_with_vectors(language)
 
     def stages(
         self,
@@ -155,7 +187,7 @@ class Search:
         wordings: Mapping[str, Sequence[str]],
         **asking: Any,
     ) -> dict[str, Run]:
-        """Return stage -> its run (query_id -> id -> score, best first), in the order of the stages.
+        """Search, and return stage -> its run (query_id -> id -> score, best first), in order.
 
         The stages are "search", then "reranker", "diversity" and "expand" as far as they are set.
         The passages of the last one are handed over to the answer.
@@ -173,9 +205,10 @@ class Search:
         run = retrieve(retriever, queries, chunks, depth=self._depth)
         stages = {"search": run}
         if self._reranker:
-            depth = steps["rerank_depth"]
-            model, k = self._reranker, len(chunks)
-            run = rerank(run, queries, chunks, model, k=k, depth=depth, **asking)
+            n_read = steps["rerank_depth"]
+            run = rerank(
+                run, queries, chunks, self._reranker, k=len(chunks), depth=n_read, **asking
+            )
             stages["reranker"] = run
         if self._vectors is not None:
             vectors = self._vectors.vectors_of
@@ -190,23 +223,25 @@ class Search:
         """Return what models replied so far, by part: "index", of the model that wrote texts for the
         index, and "reranker", of one that a server has.
         """
-        is_asked = isinstance(self._reranker, HostedReranker)
-        return {"index": self._written, "reranker": self._reranker.usage if is_asked else []}
+        is_hosted_reranker = isinstance(self._reranker, HostedReranker)
+        reranker_replies = self._reranker.usage if is_hosted_reranker else []
+        return {"index": self._index_replies, "reranker": reranker_replies}
 
     def retrievers(self, queries: Mapping[str, str]) -> list[Retriever]:
         """Return the retrievers whose rankings are fused: the lexical and the dense one of a hybrid,
         else the index itself. With a filter each returns the chunks of allowed documents alone.
         """
-        parts: list[Retriever] = [self.index]
+        retrievers: list[Retriever] = [self.index]
         if isinstance(self.index, Hybrid):
-            parts = [*self.index.retrievers]
+            retrievers = [*self.index.retrievers]
         if self._filter is None:
-            return parts
-        by_id, allows = chunks_by_id(self._chunks), self._filter.allows
-        return [
-            FilteredRetriever(part, by_id, lambda q, doc_id: allows(q, queries[q], doc_id))
-            for part in parts
-        ]
+            return retrievers
+        by_id = chunks_by_id(self._chunks)
+
+        def allows(query_id: str, doc_id: str) -> bool:
+            return self.allows(query_id, queries[query_id], doc_id)
+
+        return [FilteredRetriever(retriever, by_id, allows) for retriever in retrievers]
 
     def allows(self, query_id: str, text: str, doc_id: str) -> bool:
         """Return True if the filter lets a question find a document."""
@@ -236,7 +271,7 @@ class Search:
         fusion: str | Callable[..., Any] = self._steps["fusion"]
         return fusion
 
-    def _vectors_of(self, language: str) -> Dense:
+    def _index_with_vectors(self, language: str) -> Dense:
         """Return a dense index of the chunks' own texts, whose vectors tell how similar chunks are.
 
         It is the index of the search if that is dense. If the search indexed other texts, the chunks

@@ -1,7 +1,7 @@
 """The values that the steps of a search take, by parameter, and how a value is read."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragbench.errors import ConfigError, unknown
@@ -116,12 +116,7 @@ def read_step(parameter: str, value: Any) -> StepValue:
     if name not in names:
         known = ", ".join([*(form.text for form in forms), FORM])
         raise ConfigError(unknown(parameter, name or value, names, known))
-    of_this_name = [form for form in forms if form.name == name]
-    form = of_this_name[0]
-    for candidate in of_this_name:  # "parent" and "parent:<N>" are two forms
-        if bool(candidate.argument) == bool(colon):
-            form = candidate
-            break
+    form = _form_of([form for form in forms if form.name == name], has_argument=bool(colon))
     if bool(argument) != bool(form.argument):
         raise ConfigError(f"{parameter} is {value!r}; write {form.text}, such as {_example(form)}")
     if form.is_text:
@@ -129,6 +124,16 @@ def read_step(parameter: str, value: Any) -> StepValue:
     if not argument:
         return StepValue(name, 0)
     return StepValue(name, _checked_number(parameter, value, argument, form))
+
+
+def _form_of(forms: Sequence[Form], *, has_argument: bool) -> Form:
+    """Return the one of several forms with the same name, such as "parent" and "parent:<N>", that has
+    an argument, or has none; the first form if no form fits.
+    """
+    for form in forms:
+        if bool(form.argument) == has_argument:
+            return form
+    return forms[0]
 
 
 def _checked_number(parameter: str, value: str, argument: str, form: Form) -> float:
@@ -144,7 +149,9 @@ def _checked_number(parameter: str, value: str, argument: str, form: Form) -> fl
     if form.low <= number <= form.high:
         return number
     kind = "a whole number" if form.is_whole else "a number"
-    bounds = f"from {form.low:g}" + (f" to {form.high:g}" if form.high < math.inf else "")
+    bounds = f"from {form.low:g}"
+    if form.high < math.inf:
+        bounds += f" to {form.high:g}"
     raise ConfigError(
         f"{parameter} is {value!r}; expected {kind} {bounds} after {form.name}:, such as "
         f"{_example(form)}"
