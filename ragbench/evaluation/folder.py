@@ -188,33 +188,7 @@ def save(
     if str(folder) == "" or active_dry_run():
         return None
     folder = Path(folder).absolute()
-    counts = _counts(result)
-    if result.diagnosis is not None:
-        counts["diagnosis"] = int(result.diagnosis["failed"].sum())
-    facts = {**result.facts}
-    config = {**result.config, "facts": facts, "counts": counts}
-    config["found_nothing"] = sorted(query for query, run in result.run.items() if not run)
-    decided = plain(result.decisions)
-    times = {
-        "seconds": shortened(result.timings),
-        "made_at": config.pop("made_at", ""),
-        _SEARCH: facts.pop(_SEARCH, None),
-        "latency": decided.pop("latency"),
-        "answers": {answer.query_id: dict(answer.latency_ms) for answer in result.answers},
-        "cached": [cost.pop("cached") for cost in decided["costs"]],
-    }
-    texts = {
-        "run.trec": run_to_trec(result.run),
-        "answers.jsonl": json_lines([replace(each, latency_ms={}) for each in result.answers]),
-        "judgements.jsonl": json_lines(result.judgements),
-        "scores.csv": scores_to_csv(result.scores),
-    }
-    if result.diagnosis is not None:
-        texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
-    if result.rows:
-        texts[VERDICTS] = json.dumps(decided, ensure_ascii=False, allow_nan=False) + "\n"
-    texts[CONFIG] = sealed(CONFIG, config, _checksums(texts))
-    texts |= {**views, TIMINGS: sealed(TIMINGS, times, _checksums(views))}
+    texts = _texts_of(result, views)
     _check_replaceable(folder)
     if (folder / JOURNAL).is_file() and not result.is_complete:
         # so that the same call asks for the rest
@@ -230,6 +204,41 @@ def save(
             "answers that a journal there holds are not asked for again"
         ) from exc
     return folder
+
+
+def _texts_of(result: Result, views: Mapping[str, str]) -> dict[str, str]:
+    """Return the files of a result, name -> text, with `views`, and with the checksums of all.
+
+    Times, latencies and numbers of cached replies differ between two equal runs: they are moved from
+    the other files into timings.json.
+    """
+    counts = _counts(result)
+    if result.diagnosis is not None:
+        counts["diagnosis"] = int(result.diagnosis["failed"].sum())
+    facts = {**result.facts}
+    config = {**result.config, "facts": facts, "counts": counts}
+    config["found_nothing"] = sorted(query for query, run in result.run.items() if not run)
+    decisions = plain(result.decisions)
+    times = {
+        "seconds": shortened(result.timings),
+        "made_at": config.pop("made_at", ""),
+        _SEARCH: facts.pop(_SEARCH, None),
+        "latency": decisions.pop("latency"),
+        "answers": {answer.query_id: dict(answer.latency_ms) for answer in result.answers},
+        "cached": [cost.pop("cached") for cost in decisions["costs"]],
+    }
+    texts = {
+        "run.trec": run_to_trec(result.run),
+        "answers.jsonl": json_lines([replace(each, latency_ms={}) for each in result.answers]),
+        "judgements.jsonl": json_lines(result.judgements),
+        "scores.csv": scores_to_csv(result.scores),
+    }
+    if result.diagnosis is not None:
+        texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
+    if result.rows:
+        texts[VERDICTS] = json.dumps(decisions, ensure_ascii=False, allow_nan=False) + "\n"
+    texts[CONFIG] = sealed(CONFIG, config, _checksums(texts))
+    return {**texts, **views, TIMINGS: sealed(TIMINGS, times, _checksums(views))}
 
 
 def _checksums(texts: Mapping[str, str]) -> dict[str, str]:
@@ -297,51 +306,66 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     path = Path(path)
     _check_is_result(path)
     config = _read_config(path)
-    checksums = own_checksums(path / CONFIG, config) if check else None
+    checksums = own_checksums(path / CONFIG, config) if check else None  # None: not checked
     config.pop(CHECKSUMS, None)
     counts = config.pop("counts")
-    run = _read(path / "run.trec", trec_to_run, checksums)
+    run = _read_file(path / "run.trec", trec_to_run, checksums)
     for query_id in config.pop("found_nothing", []):
         run[query_id] = {}
-    record = _read(path / TIMINGS, parse_json)
+    stored_times = _read_file(path / TIMINGS, parse_json)
     if checksums is not None:
-        checksums |= own_checksums(path / TIMINGS, record)
-    times = _parsed_times(path / TIMINGS, record)
+        checksums |= own_checksums(path / TIMINGS, stored_times)
+    times = _parsed_times(path / TIMINGS, stored_times)
     config["made_at"] = times.made_at
     if times.search_ms is not None:
         config["facts"][_SEARCH] = times.search_ms
-    decisions = {}
-    if counts.get("rows"):
-        decisions = _read(path / VERDICTS, _decisions_of, checksums).decisions
-        decisions["latency"] = times.latency
-        decisions["costs"] = _with_cached(decisions["costs"], times.cached, path / TIMINGS)
-    diagnosis = None
-    n_diagnosed = counts.get("diagnosis")
-    if n_diagnosed is not None:
-        parse = partial(lines_to_diagnosis, questions=config["questions"], count=n_diagnosed)
-        diagnosis = _read(path / DIAGNOSIS, parse, checksums)
-    answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer), checksums)
-    judgements = _read(
-        path / "judgements.jsonl", lambda text: records_of(text, Judgement), checksums
-    )
+    answers = _read_file(path / "answers.jsonl", partial(records_of, kind=Answer), checksums)
     result = Result(
         name=path.resolve().name,
         config=config,
         run=run,
-        scores=_read(path / "scores.csv", csv_to_scores, checksums),
+        scores=_read_file(path / "scores.csv", csv_to_scores, checksums),
         answers=_with_latency(answers, times),
-        judgements=judgements,
+        judgements=_read_file(
+            path / "judgements.jsonl", partial(records_of, kind=Judgement), checksums
+        ),
         timings=times.seconds,
-        diagnosis=diagnosis,
+        diagnosis=_read_diagnosis(path, config["questions"], counts.get("diagnosis"), checksums),
         folder=path.resolve(),
-        **decisions,
+        **(_read_decisions(path, times, checksums) if counts.get("rows") else {}),
     )
     _check_counts(result, counts, path)
     check_others(path, checksums or {}, read=(*FILES, DIAGNOSIS, VERDICTS))
-    _declare_own(result, path)
+    _declare_users_measures(result, path)
     for measure, values in result.scores.set_index("query_id").groupby("measure")["value"]:
         check_bounds(str(measure), values, str(path / "scores.csv"))
     return result
+
+
+def _read_decisions(
+    path: Path, times: _Times, checksums: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """Return the fields of `Decisions` in verdicts.json, with the latencies and numbers of cached
+    replies that timings.json holds.
+    """
+    decisions = _read_file(path / VERDICTS, _decisions_of, checksums).decisions
+    costs = _with_cached(decisions["costs"], times.cached, path / TIMINGS)
+    return {**decisions, "latency": times.latency, "costs": costs}
+
+
+def _read_diagnosis(
+    path: Path,
+    questions: Mapping[str, str],
+    n_failed: int | None,
+    checksums: Mapping[str, str] | None,
+) -> pd.DataFrame | None:
+    """Return the diagnosis, with a row per question; None if failures were not diagnosed, and
+    `n_failed`, the number of failed questions in it, is None.
+    """
+    if n_failed is None:
+        return None
+    parse = partial(lines_to_diagnosis, questions=questions, count=n_failed)
+    return _read_file(path / DIAGNOSIS, parse, checksums)
 
 
 def _check_is_result(path: Path) -> None:
@@ -370,7 +394,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     Raises:
         DataError: it is missing, is not JSON, or lacks a field or has one of another type.
     """
-    config: dict[str, Any] = _read(path / "config.json", parse_json)
+    config: dict[str, Any] = _read_file(path / "config.json", parse_json)
     needed = {"parameters", "dataset", "counts", "questions"}
     if not isinstance(config, dict) or not needed <= config.keys():
         raise DataError(
@@ -395,16 +419,20 @@ def _with_latency(answers: Iterable[Answer], times: _Times) -> list[Answer]:
 
 
 def _check_counts(result: Result, counts: Mapping[str, int], path: Path) -> None:
-    """Refuse a file with more or fewer entries than were written: it was cut short or edited."""
+    """Refuse a file with more or fewer entries than were written: it was cut short or edited.
+
+    `counts` are from config.json: file name without its ending -> number of entries.
+    """
     for kind, n_read in _counts(result).items():
         if counts.get(kind, 0) != n_read:
+            # "rows" are in verdicts.json; the other kinds are beginnings of file names
             name = next((name for name in FILES if name.startswith(kind)), VERDICTS)
             raise DataError(
                 _damaged(path / name, f"{n_read} entries where {counts.get(kind)} were written")
             )
 
 
-def _declare_own(result: Result, path: Path) -> None:
+def _declare_users_measures(result: Result, path: Path) -> None:
     """Make the user's measures and criteria in a result known to the registry of measures."""
     for declared in result.settings.get("measures", ()):
         if find_measure(declared["name"]) is None:
@@ -415,12 +443,15 @@ def _declare_own(result: Result, path: Path) -> None:
 
 
 def _declare_criterion(declared: Mapping[str, Any], path: Path) -> None:
-    """Make a criterion of a saved result known; of one that was a function its name and meaning."""
+    """Make a criterion of a saved result known, unless one of its name is. A criterion that was a
+    function is known by its name and meaning only, as the function is not saved.
+    """
     fields = {**declared}
     name = str(fields.pop("name", ""))
     if find_criterion(name) is not None:
         return
-    if fields.pop("function", None):
+    was_function = fields.pop("function", None)
+    if was_function:
         fields.setdefault("question", fields.get("meaning") or name)
     try:
         declare_criterion(criterion_of(name, fields))
@@ -429,6 +460,7 @@ def _declare_criterion(declared: Mapping[str, Any], path: Path) -> None:
 
 
 def _parsed_times(path: Path, record: Mapping[str, Any]) -> _Times:
+    """Return the content of timings.json; DataError if it has other fields than `_Times`."""
     try:
         return _TIMES.validate_python({key: record[key] for key in record if key != CHECKSUMS})
     except ValueError as exc:
@@ -436,13 +468,16 @@ def _parsed_times(path: Path, record: Mapping[str, Any]) -> _Times:
 
 
 def _with_cached(costs: Sequence[Cost], cached: Sequence[int], path: Path) -> tuple[Cost, ...]:
-    """Return the costs with the number of replies that came from the reply store."""
+    """Return the costs, each with the number of its replies that came from the reply store, which
+    timings.json (`path`) lists in the same order.
+    """
     if len(costs) != len(cached):
         raise DataError(_damaged(path, f"cached has {len(cached)} numbers, expected {len(costs)}"))
     return tuple(replace(cost, cached=n) for cost, n in zip(costs, cached, strict=True))
 
 
 def _decisions_of(text: str) -> Decisions:
+    """Return the decisions in the text of verdicts.json; ValueError if a field is unknown."""
     decisions = _DECISIONS.validate_json(text)
     for query_id, verdict in decisions.verdicts.items():
         if unknown := sorted(verdict.keys() - _OF_CASES):
@@ -452,15 +487,15 @@ def _decisions_of(text: str) -> Decisions:
 
 @explaining_calls(baseline="load_results(folder).compare('name of the baseline')")
 def load_results(folder: str | Path) -> Results:
-    """Read every result in a folder, by name; all on the same data and the same questions.
+    """Read every result in a folder: of a sweep, of evaluations (results/eval), any other folder with
+    folders of results, or the folder of one result.
 
-    Configurations that a race dropped before its end are in `Results.race`. Results that are no longer
-    in the grid of their sweep are left out (`ragbench sweep --all` takes them in).
+    The results are sorted by name. All must be on the same data and the same questions. Configurations
+    that a race dropped before its end are in `Results.race`. Results that are no longer in the grid of
+    their sweep are left out (`ragbench sweep --all` takes them in).
 
-    The folder is of a sweep, of evaluations (results/eval), or any other with folders of results,
-    or the folder of one result. Every file is read and checked here, and changing the folder
-    afterwards changes nothing; answers, runs, judgements and verdicts become objects at their first
-    use.
+    Every file is read and checked here, so that changing the folder afterwards changes nothing.
+    Answers, runs, judgements and verdicts become objects at their first use, to save memory.
 
     >>> results = load_results("results/quickstart")  # doctest: +SKIP
     >>> results.leaderboard()  # doctest: +SKIP
@@ -475,12 +510,11 @@ def load_results(folder: str | Path) -> Results:
         raise DataError(
             f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart"
         )
-    every = map(load_result, compared_folders(folder))
-    results = Results(
-        _packed(result for result in every if DRAWS not in result.parameters),
-        baseline=_stored_roles(folder)[0],
-        race=load_race(folder)[0],
-    )
+    loaded = (load_result(path) for path in compared_folders(folder))  # one in memory at a time
+    whole = (result for result in loaded if DRAWS not in result.parameters)  # of all questions
+    race, _ = load_race(folder)
+    baseline, _ = _stored_roles(folder)
+    results = Results(_packed(whole), baseline=baseline, race=race)
     if not results and (folder / "config.json").is_file():
         return Results([load_result(folder)])
     if not results:
@@ -492,15 +526,15 @@ def load_results(folder: str | Path) -> Results:
 
 
 def _packed(results: Iterable[Result]) -> Iterator[Result]:
-    """Return the results with their large parts pickled, and with one copy of the questions and
-    measures of their scores, which take most of the other memory.
+    """Return the results with their large parts pickled. Results with scores of the same questions and
+    measures share one copy of these two columns, which take most of the other memory.
     """
-    shared = pd.DataFrame()
+    shared_columns = pd.DataFrame()
     for result in results:
-        names = result.scores[["query_id", "measure"]]
-        if not names.equals(shared):
-            shared = names
-        scores = shared.assign(value=result.scores["value"])
+        columns = result.scores[["query_id", "measure"]]
+        if not columns.equals(shared_columns):
+            shared_columns = columns
+        scores = shared_columns.assign(value=result.scores["value"])
         yield _PackedResult(**{**vars(result), "scores": scores})
 
 
@@ -532,8 +566,8 @@ class _PackedResult(Result):
 
 
 def load_race(folder: Path) -> tuple[Race | None, str]:
-    """Return how the configurations of a sweep raced, None if they did not, and the digest of what
-    decided it.
+    """Return how the configurations of a sweep raced, and the digest of everything that the race was
+    made from; (None, "") if they did not race.
     """
     path = folder / RACE
     if not path.is_file():
@@ -581,7 +615,7 @@ def result_folders(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def _read(
+def _read_file(
     path: Path, parse: Callable[[str], _Parsed], checksums: Mapping[str, str] | None = None
 ) -> _Parsed:
     """Return what `parse` makes of a file's text; with `checksums` the file is checked first.

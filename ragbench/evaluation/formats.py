@@ -73,9 +73,10 @@ def trec_to_run(text: str) -> dict[str, dict[str, float]]:
 
 
 def _column(text: str) -> str:
-    if text and not re.search(r"[\s%]", text):
-        return text
-    return re.sub(r"[\s%]", lambda match: quote(match.group()), text) or "%00"
+    """Return an id as a column of a TREC run: white space and % as in URLs, the empty id as "%00"."""
+    if not re.search(r"[\s%]", text):  # as in most ids
+        return text or "%00"
+    return re.sub(r"[\s%]", lambda match: quote(match.group()), text)
 
 
 def scores_to_csv(scores: pd.DataFrame) -> str:
@@ -132,7 +133,7 @@ def short(value: Any) -> str:
 
 
 def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the same with `short` numbers."""
+    """Return a mapping with its floats rounded to 12 significant digits, see `short`."""
     shorter = {}
     for key, value in values.items():
         shorter[key] = float(short(value)) if isinstance(value, float) else value
@@ -141,9 +142,12 @@ def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=10_000)  # a measure of many questions, a question of many measures
 def _field(text: str) -> str:
+    """Return a text as a field of CSV, in quotes if it needs them."""
     text = escape_formula(text)
     # Not the csv module: which fields it puts in quotes differs between editions of Python.
-    return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]', text) else text
+    if re.search(r'[",\r\n]', text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def csv_to_scores(text: str) -> pd.DataFrame:
@@ -206,6 +210,7 @@ def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
+    """Return one line of JSON per failed question: its cause and evidence, without empty fields."""
     names = ["query_id", "cause", "evidence", "measure", "value", "held"]
     rows = diagnosis[diagnosis["failed"]].reindex(columns=names).to_dict("records")
     lines = []
@@ -232,9 +237,9 @@ def lines_to_diagnosis(text: str, questions: Mapping[str, str], count: int) -> p
     failed = {row["query_id"]: row for row in map(parse_json, text.splitlines())}
     if len(failed) != count or not failed.keys() <= questions.keys():
         raise ValueError(f"{len(failed)} entries where {count} were written")
-    rows = [failed.get(query_id, {}) for query_id in questions]
+    rows = [failed.get(query_id, {}) for query_id in questions]  # {}: did not fail
     columns: dict[str, Any] = {"query_id": [*questions], "question": [*questions.values()]}
-    columns["failed"] = [*map(bool, rows)]
+    columns["failed"] = [query_id in failed for query_id in questions]
     for name in ("cause", "evidence", "measure"):
         columns[name] = [row.get(name, "") for row in rows]
     for name in ("value", "held"):
@@ -243,14 +248,18 @@ def lines_to_diagnosis(text: str, questions: Mapping[str, str], count: int) -> p
 
 
 def plain(value: Any) -> Any:
-    """Return records and mappings as plain data for JSON, numbers to 6 decimals."""
+    """Return a record, or mappings and sequences of records, as plain data for JSON: dicts, lists and
+    numbers to 6 decimals.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, tuple | list):
         return [plain(part) for part in value]
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
-    return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value  # + 0.0: no "-0.0"
+    if isinstance(value, float):
+        return round(value, _DIGITS) + 0.0  # + 0.0 turns -0.0 into 0.0
+    return value
 
 
 def passed_text(passed: int, decided: int, total: int, noun: str = "") -> str:

@@ -32,10 +32,13 @@ def made_from(
     files of its result, "package.module:attribute" by the source of its module, and a service by
     its address. The name of the result and how requests are sent do not count.
     """
-    options = {name: _plain(value) for name, value in sorted(spec) if name not in _NOT_COMPARED}
-    # prompts of the judge, ragbench's own, too, are inputs
-    options["criteria"] = criteria_digest(spec)
-    options |= {f"pipeline {name}": _plain(of_pipeline[name]) for name in sorted(of_pipeline)}
+    options = {}
+    for name, value in sorted(spec):
+        if name not in _NOT_COMPARED:
+            options[name] = _comparable(value)
+    options["criteria"] = criteria_digest(spec)  # with the prompts, which decide verdicts
+    for name in sorted(of_pipeline):
+        options[f"pipeline {name}"] = _comparable(of_pipeline[name])
     return {
         "test_set": dataset.fingerprint,
         "system": system_digest(system),
@@ -60,24 +63,25 @@ def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     return ", ".join(words for part, words in PARTS.items() if before.get(part) != now[part])
 
 
-def _plain(value: Any) -> Any:
-    """Return the value of an option as plain data, equal for equal options: a text is replaced by
-    `_digest`, which follows the file or object that it names; mappings and sets are sorted.
+def _comparable(value: Any) -> Any:
+    """Return the value of an option as plain data, equal for equal options: a text that may name a file
+    or object is replaced by the digest of its content; mappings and sets are sorted.
     """
     if isinstance(value, str | Path):
-        return _digest(str(value))
+        return _digest_of_named(str(value))
     if isinstance(value, Targets):
         value = asdict(value)
     if isinstance(value, Mapping):
-        return [[name, _plain(value[name])] for name in sorted(value)]
+        return [[name, _comparable(value[name])] for name in sorted(value)]
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_comparable(each) for each in value]
     return value
 
 
-def _digest(name: str) -> str:
+def _digest_of_named(name: str) -> str:
+    """Return the SHA-256 of the result in a folder of this name, else `system_digest`."""
     if not os.path.isdir(name):
         return system_digest(name)
     folder = Path(name)
