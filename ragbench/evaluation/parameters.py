@@ -129,20 +129,27 @@ def assignments(
     """
     values: dict[str, Any] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        name = name.strip().replace("-", "_")
+        name = _parameter_name(text)
+        _, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text!r} is not NAME=VALUE, such as chunk_size=128")
         if name not in types:
             raise ConfigError(f"--set: {unknown(what, name, types)}")
         if name in values:
             raise ConfigError(f"--set has {name} twice; name it once")
-        values[name] = typed(name, _plain_value(value.strip(), types[name]), types[name])
+        values[name] = typed(name, _parsed_value(value.strip(), types[name]), types[name])
     return values
 
 
-def _plain_value(text: str, types: Sequence[type]) -> Any:
-    """Return a text as the number or truth value that it is written as, where one is expected."""
+def _parameter_name(text: str) -> str:
+    """Return the name in a text NAME=VALUE, in which "-" may stand for "_"."""
+    return text.partition("=")[0].strip().replace("-", "_")
+
+
+def _parsed_value(text: str, types: Sequence[type]) -> Any:
+    """Return a text as a truth value or number if `types` has one of these and the text is one; else
+    the text.
+    """
     if bool in types and text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -163,18 +170,13 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
             pipeline.
     """
     texts = list(texts)
-    fields = pipeline_options().model_fields
-    types = {
-        name: [int if fields[name].default is None else type(fields[name].default)]
-        for name in OF_PIPELINE
-        if name != "retriever"
-    }
-    named = {text.partition("=")[0].strip().replace("-", "_") for text in texts}
+    named = {_parameter_name(text) for text in texts}
     if "retriever" in named:
         raise ConfigError("--set retriever: the retriever is the argument, as in `eval bm25`")
     for name in sorted(named & EvaluationSpec.model_fields.keys()):
         option = option_name(name, EvaluationSpec.model_fields[name])
         raise ConfigError(f"--set {name} is a separate option: {option}")
+    types = {name: [_pipeline_type(name)] for name in OF_PIPELINE if name != "retriever"}
     values = assignments(texts, types, "option of the pipeline")
     if values and not is_pipeline(system) and not names_retriever_class(system):
         raise ConfigError(
@@ -207,13 +209,13 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     {'k': 5}
     """
     namespace = _namespace_of_notebook()
-    declared = namespace.get("__annotations__", {})
+    declared = namespace.get("__annotations__", {})  # name -> type, of `k: int = 5`
     known = _types_of_configuration()
     for name in EvaluationSpec.model_fields:
         known[name] = parameter_types(name)
     for name, kind in types.items():
         known[name] = [kind]
-    of_notebook = {}
+    of_notebook = {}  # the parameters that the notebook declares, or names in this call
     for name, kinds in known.items():
         if name in declared or name in types:
             of_notebook[name] = kinds
@@ -248,16 +250,20 @@ def _types_of_configuration() -> dict[str, Sequence[type]]:
     """Return the types of the parameters that name the data, the system and the folder of a result,
     and of the parameters of ragbench's own pipeline.
     """
-    fields = pipeline_options().model_fields
     types: dict[str, Sequence[type]] = {name: [str] for name in _OF_DATA_AND_FILES}
     for name in OF_PIPELINE:
-        if name not in fields:
-            types[name] = [str]
-        elif fields[name].default is None:  # no limit
-            types[name] = [int]
-        else:
-            types[name] = [type(fields[name].default)]
+        types[name] = [_pipeline_type(name)]
     return types
+
+
+def _pipeline_type(name: str) -> type:
+    """Return the type of a parameter of the pipeline: that of its default; int if this is None (no
+    limit), and str without a default.
+    """
+    field = pipeline_options().model_fields.get(name)
+    if field is None:
+        return str
+    return int if field.default is None else type(field.default)
 
 
 def _show_texts_as_they_are() -> None:
@@ -291,14 +297,15 @@ def _check_injected(namespace: dict[str, Any], types: Iterable[str]) -> None:
     injected = [cell for cell in cells if cell.startswith("# Parameters\n")]
     if not injected:
         return
-    before = cells[: cells.index(injected[-1])]
-    others = "\n".join(cell for cell in before if cell not in injected)
-    known = [*types, *re.findall(r"^(\w+)\s*(?::[^=\n]+)?=", others, re.MULTILINE)]
-    names = re.findall(r"^(\w+) = ", injected[-1], re.MULTILINE)
-    unknown_names = [name for name in names if name not in known and name in namespace]
+    last = injected[-1]
+    earlier = [cell for cell in cells[: cells.index(last)] if cell not in injected]
+    # NAME = VALUE, or NAME: TYPE = VALUE
+    set_earlier = re.findall(r"^(\w+)\s*(?::[^=\n]+)?=", "\n".join(earlier), re.MULTILINE)
+    known = [*types, *set_earlier]
+    set_by_papermill = re.findall(r"^(\w+) = ", last, re.MULTILINE)
+    unknown_names = [name for name in set_by_papermill if name not in known and name in namespace]
     if unknown_names:
-        # forgotten, so that the corrected cell can be run again in the same kernel
-        for name in unknown_names:
+        for name in unknown_names:  # so that the corrected cell can be run again in the same kernel
             del namespace[name]
         raise ConfigError(unknown("parameter", unknown_names[0], dict.fromkeys(known)))
 
@@ -334,18 +341,12 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if "rewrite" not in kept and kept.get("history") != "rewrite":
         kept.pop("rewrite_llm", None)  # nothing asks it
     system = kept.get("system", "")
-    if "system" in kept and is_pipeline(system):
+    if not is_pipeline(system):
+        kept = _without_pipeline(kept, system)
+    elif "system" in kept:
+        del kept["system"]
         if system:
             kept["retriever"] = system
-        del kept["system"]
-    elif system:
-        for step in STEP_PARAMETERS:
-            if step in kept:
-                raise ConfigError(
-                    f"{step} is {kept[step]!r}, a step of ragbench's own pipeline, and has no "
-                    f"effect on the system {system!r}; leave it out, or set it in your system"
-                )
-        kept = {key: value for key, value in kept.items() if key not in OF_PIPELINE}
     for key, value in kept.items():
         try:
             json.dumps(value, allow_nan=False)
@@ -355,6 +356,21 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
                 "or a list of such"
             ) from exc
     return kept
+
+
+def _without_pipeline(parameters: Mapping[str, Any], system: Any) -> dict[str, Any]:
+    """Return the parameters of a `system` of the user: without those of ragbench's own pipeline.
+
+    Raises:
+        ConfigError: a step of a search is set, on which the system would not act.
+    """
+    for step in STEP_PARAMETERS:
+        if step in parameters:
+            raise ConfigError(
+                f"{step} is {parameters[step]!r}, a step of ragbench's own pipeline, and has no "
+                f"effect on the system {system!r}; leave it out, or set it in your system"
+            )
+    return {key: value for key, value in parameters.items() if key not in OF_PIPELINE}
 
 
 def is_pipeline(system: Any) -> bool:
@@ -383,21 +399,23 @@ def config_name(parameters: Mapping[str, Any]) -> str:
         settings["prompt"] = "own-prompt"  # its digest distinguishes it
     if "system" in settings:
         settings["system"] = re.sub(r"\.(toml|jsonl)$", "", str(settings["system"]))
-    words = [
-        _word(str(settings[key]))
-        for key in _READABLE
-        if settings.get(key) not in (None, "", *NO_MODEL, "cited")
-    ]
+    unnamed = (None, "", *NO_MODEL, "cited")  # values that are no part of the name
+    words = [_word(str(settings[key])) for key in _READABLE if settings.get(key) not in unnamed]
     readable = "-".join(filter(None, words))[:80].strip("-.") or "run"
     return f"{readable}-{hashlib.sha256(canonical.encode()).hexdigest()[:8]}"
 
 
 def _word(value: str) -> str:
-    # Only the last part of a path or of owner/model is readable, and keeps local paths out of
-    # names.
+    """Return a value as a part of a name: of a path, or of owner/model, the last part, which is the
+    readable one and keeps local paths out of names.
+
+    >>> _word("dense:owner/Model_v1"), _word("services/notes.toml")
+    ('dense-model-v1', 'notes.toml')
+    """
     kind, colon, model = value.partition(":")
     last = re.split(r"[/\\]", (model if colon else value).rstrip("/\\"))[-1]
-    text = f"{kind}-{last}" if colon and "/" not in kind and "\\" not in kind else last
+    is_path = "/" in kind or "\\" in kind
+    text = f"{kind}-{last}" if colon and not is_path else last
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
@@ -413,7 +431,8 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
         DataError: the recorded answers of a `system` cannot be read.
     """
     parameters = configuration(parameters)
-    if system := parameters.get("system"):
+    system = parameters.get("system")
+    if system:
         check_system(system, folder=folder)
     for name, check in _CHECKS.items():
         if name in parameters:
@@ -421,14 +440,19 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     if not parameters.keys().isdisjoint(("retriever", "reranker", *STEP_PARAMETERS)):
         check_steps(parameters)
     spec = spec_of(parameters)
-    spec.loaded_criteria(folder)
+    spec.loaded_criteria(folder)  # raises for a criterion that cannot be loaded
     if parameters.get("llm") == NO_ANSWERS:
         check_asks_nothing_of_answers(spec)
     if spec.judge:
         check_llm(spec.judge)
-    for name, least in _MINIMUM.items():
-        if name in parameters and parameters[name] < least:
-            raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
+    _check_numbers(parameters)
+
+
+def _check_numbers(parameters: Mapping[str, Any]) -> None:
+    """Refuse numbers that are too small, or do not fit together; parameters that are not set pass."""
+    for name, minimum in _MINIMUM.items():
+        if name in parameters and parameters[name] < minimum:
+            raise ConfigError(f"{name} is {parameters[name]}; expected {minimum} or more")
     sizes = {"chunk_size": math.inf, "chunk_overlap": 0, "k": 1, "depth": math.inf, **parameters}
     if sizes["chunk_overlap"] >= sizes["chunk_size"]:
         raise ConfigError(
@@ -481,19 +505,19 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
     Raises:
         ModelError: with the reason of the first failure.
     """
-    requests: dict[str, Sequence[Completion | Answer]] = {
-        "answers": [request.usage for request in answers if request.usage] or answers,
-        "verdicts": [request for judgement in judgements for request in judgement.usage],
+    replies_for: dict[str, Sequence[Completion | Answer]] = {
+        # answers of a system without a language model are their own replies
+        "answers": [answer.usage for answer in answers if answer.usage] or answers,
+        "verdicts": [reply for judgement in judgements for reply in judgement.usage],
     }
-    for what, replies in requests.items():
-        failed = [
-            request
-            for request in replies
-            if request.error is not None and request.failure is not FailureKind.BUDGET
-        ]
+    for purpose, replies in replies_for.items():
+        failed = []
+        for reply in replies:
+            if reply.error is not None and reply.failure is not FailureKind.BUDGET:
+                failed.append(reply)
         if failed and len(failed) == len(replies):
             first = failed[0]
             raise ModelError(
-                f"every one of {len(failed)} requests for {what} failed, the first: {first.error}",
+                f"every one of {len(failed)} requests for {purpose} failed, the first: {first.error}",
                 first.failure,
             )

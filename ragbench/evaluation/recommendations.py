@@ -16,6 +16,7 @@ from ragbench.files import bundled
 from ragbench.metrics.rates import wilson_interval
 from ragbench.statistics.comparison import with_interval
 
+_Figures = dict[str, list[str]]
 _MAX_ABSTAINED = 0.1  # of the answerable questions; and of the unanswerable ones that are answered
 
 
@@ -49,8 +50,9 @@ def recommend(
     >>> advice.evidence
     ('claim_support 0.600 [0.500, 0.700] < 0.85 (40 of 50 scored)', 'R@5 0.900 [0.800, 0.950] >= 0.7 (50 of 50 scored)')
     """
-    missed = {} if abstentions is None else _of_abstentions(abstentions)
-    met: dict[str, list[str]] = {}
+    # measure without its depth, or the name of a fault -> figures in words
+    missed: _Figures = {} if abstentions is None else _faults_of_abstentions(abstentions)
+    met: _Figures = {}
     for row in rows:
         if row.target is None or row.value is None:
             continue
@@ -59,74 +61,99 @@ def recommend(
         if row.verdict == "unreachable":
             name = "out_of_reach"
             text = f"{text}, ceiling {row.ceiling:.3f}"
-        group = met if row.verdict == "passed" else missed
-        group.setdefault(name, []).append(text)
+        figures = met if row.verdict == "passed" else missed
+        figures.setdefault(name, []).append(text)
     advice: dict[str, Advice] = {}
     if never_retrieved:
-        entry = _table()["never_retrieved"]
-        advice["never_retrieved"] = Advice(
-            entry["title"], entry["cause"], entry["action"], tuple(never_retrieved)
-        )
-    for name, entry in _table()["advice"].items():
-        evidence = _figures(missed, entry["missed"])
-        is_explained = not advice.keys().isdisjoint(entry.get("unless", ()))  # by earlier advice
-        if not evidence or is_explained:
-            continue
-        for key, figures in (("also_missed", missed), ("also_met", met)):
-            if key in entry:
-                others = _figures(figures, entry[key])
-                evidence = [*evidence, *others] if others else []
-        if evidence:
-            advice[name] = Advice(entry["title"], entry["cause"], entry["action"], tuple(evidence))
+        advice["never_retrieved"] = _advice(_rules()["never_retrieved"], never_retrieved)
+    for name, rule in _rules()["advice"].items():
+        is_explained_already = not advice.keys().isdisjoint(rule.get("unless", ()))
+        evidence = _evidence_for(rule, missed, met)
+        if evidence and not is_explained_already:
+            advice[name] = _advice(rule, evidence)
     if failing and not advice:
-        entry = _table()["last_resort"]
-        advice["failing"] = Advice(entry["title"], entry["cause"], entry["action"], tuple(failing))
+        advice["failing"] = _advice(_rules()["last_resort"], failing)
     return tuple(advice.values())
 
 
 @cache
-def _table() -> dict[str, Any]:
+def _rules() -> dict[str, Any]:
     return bundled(__file__, "advice.toml")
 
 
-def _figures(figures: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[str]:
-    groups = _table()["groups"]
-    measures = [measure for name in names for measure in groups.get(name, (name,))]
-    return [text for measure in measures for text in figures.get(measure, ())]
+def _advice(rule: Mapping[str, Any], evidence: Iterable[str]) -> Advice:
+    return Advice(rule["title"], rule["cause"], rule["action"], tuple(evidence))
 
 
-def _of_abstentions(abstentions: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the faults that a table of abstentions shows: the name of a fault in the table of advice ->
-    its figures; {} if there is no fault.
+def _evidence_for(rule: Mapping[str, Any], missed: _Figures, met: _Figures) -> list[str]:
+    """Return the figures that show the pattern of a rule of advice.toml; [] if it does not apply.
+
+    Each of its lists "missed", "also_missed" and "also_met", if it has them, names measures of which
+    at least one must be missed, or met.
+    """
+    evidence: list[str] = []
+    for key, figures in (("missed", missed), ("also_missed", missed), ("also_met", met)):
+        if key in rule:
+            found = _figures_of(rule[key], figures)
+            if not found:
+                return []
+            evidence += found
+    return evidence
+
+
+def _figures_of(names: Sequence[str], figures: _Figures) -> list[str]:
+    """Return the figures of measures, or of all measures of a group that advice.toml defines."""
+    groups = _rules()["groups"]
+    found: list[str] = []
+    for name in names:
+        for measure in groups.get(name, (name,)):
+            found += figures.get(measure, ())
+    return found
+
+
+def _faults_of_abstentions(abstentions: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the faults that a table of abstentions shows: the name of a fault in advice.toml -> its
+    figures; {} if there is no fault.
     """
     counts = abstentions.astype(int).to_dict("index")
-    n_questions = {kind: sum(row.values()) for kind, row in counts.items()}
-    figures = {}
-    n_failed = sum(row["failed"] for row in counts.values())
+    answerable = counts["answerable"]
+    unanswerable = counts["unanswerable"]
+    n_answerable = sum(answerable.values())
+    n_unanswerable = sum(unanswerable.values())
+    faults = {}
+    n_failed = answerable["failed"] + unanswerable["failed"]
     if n_failed:
-        figures["failed"] = [f"{n_failed} of {sum(n_questions.values())} questions failed"]
-    for name, kind, column, text in (
-        ("abstained", "answerable", "abstained", "answerable questions abstained from"),
-        ("answered_anyway", "unanswerable", "answered", "unanswerable questions answered"),
-    ):
-        count = counts[kind][column]
-        n = n_questions[kind]
-        if count > _MAX_ABSTAINED * n:
-            low, high = wilson_interval(count, n)
-            rate = f"{count / n:.3f} [{low:.3f}, {high:.3f}] > {_MAX_ABSTAINED:g}"
-            figures[name] = [f"{count} of {n} {text}: {rate}"]
-    return figures
+        n_questions = n_answerable + n_unanswerable
+        faults["failed"] = [f"{n_failed} of {n_questions} questions failed"]
+    n_abstained = answerable["abstained"]
+    if n_abstained > _MAX_ABSTAINED * n_answerable:
+        rate = _rate(n_abstained, n_answerable, "answerable questions abstained from")
+        faults["abstained"] = [rate]
+    n_answered = unanswerable["answered"]
+    if n_answered > _MAX_ABSTAINED * n_unanswerable:
+        rate = _rate(n_answered, n_unanswerable, "unanswerable questions answered")
+        faults["answered_anyway"] = [rate]
+    return faults
+
+
+def _rate(count: int, n: int, noun: str) -> str:
+    """Return a rate above `_MAX_ABSTAINED` in words, with its interval."""
+    low, high = wilson_interval(count, n)
+    return f"{count} of {n} {noun}: {count / n:.3f} [{low:.3f}, {high:.3f}] > {_MAX_ABSTAINED:g}"
 
 
 def figure(row: MeasureResult) -> str:
-    """Return a measure next to its target, with its interval and the number of scored questions."""
+    """Return a measure next to its target in words, with its interval and the number of scored
+    questions, such as "R@5 0.900 [0.800, 0.950] >= 0.7 (50 of 50 scored)". The row has a target.
+    """
     assert row.target is not None
-    missed = row.verdict != "passed"
-    sign = ("<=", ">") if row.lower_is_better else (">=", "<")
-    is_open = missed and row.sure is False
-    doubt = "; the interval includes the target: evaluate more questions" if is_open else ""
+    passed = row.verdict == "passed"
+    if row.lower_is_better:
+        sign = "<=" if passed else ">"
+    else:
+        sign = ">=" if passed else "<"
+    doubt = ""
+    if not passed and row.sure is False:
+        doubt = "; the interval includes the target: evaluate more questions"
     value = with_interval(row.value, row.ci_low, row.ci_high)
-    return (
-        f"{row.measure} {value} {sign[missed]} {row.target:g} "
-        f"({row.n_scored} of {row.n} scored{doubt})"
-    )
+    return f"{row.measure} {value} {sign} {row.target:g} ({row.n_scored} of {row.n} scored{doubt})"
