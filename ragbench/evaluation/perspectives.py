@@ -97,8 +97,11 @@ def _ranked_chunks(answered: SystemOutput) -> dict[str, Any]:
 def _document_scores(
     answered: SystemOutput, measures: Sequence[str], named: Sequence[str]
 ) -> pd.DataFrame:
-    """Score rankings of documents or chunks. Where labels say which documents are not relevant, as in
-    pools with holes, the fraction of judged documents is next to each nDCG.
+    """Score rankings of documents or chunks.
+
+    If labels say which documents are not relevant, as in pools where other documents are not judged,
+    the fraction of judged documents (Judged@k) is scored next to each nDCG@k. It is left out where
+    every document is judged, unless it is one of `named`.
     """
     dataset = answered.dataset
     run = {query_id: answered.documents.get(query_id, {}) for query_id in dataset.qrels}
@@ -109,33 +112,33 @@ def _document_scores(
             with_judged += [name, re.sub("^nDCG", "Judged", name)]
         measures = list(dict.fromkeys(with_judged))
     scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(answered))
-    # a depth at which every document is judged is not worth a row
     lowest = scores["value"].groupby(scores["measure"]).transform("min")
-    is_complete = scores["measure"].str.startswith("Judged") & (lowest == 1)
-    return scores[~is_complete | scores["measure"].isin(named)]
+    all_are_judged = scores["measure"].str.startswith("Judged") & (lowest == 1)
+    return scores[~all_are_judged | scores["measure"].isin(named)]
 
 
 def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFrame]:
-    """Score the gold evidence in chunks: at the usual depths and budgets, and at the depths and budgets of `named`."""
+    """Score the gold evidence in chunks: at the usual depths and budgets, and at those of measures in
+    `named`, such as span_recall@7 (of 7 chunks) or span_recall@900tok (of 900 tokens).
+    """
     depths = set(KS)
-    budgets = set()
+    more_budgets = set()
     for name in named:
         match = _SPAN.match(name)
         if match is None:
             continue
-        number = int(match[1])
-        is_budget = bool(match[2])
-        if not is_budget:
+        number, unit = int(match[1]), match[2]
+        if unit != "tok":
             depths.add(number)
         elif number not in BUDGETS:
-            budgets.add(number)
+            more_budgets.add(number)
     dataset, run = answered.dataset, answered.chunk_run
     options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
     usual = score_spans(dataset, run, ks=sorted(depths), **options)
     is_other_depth = usual["measure"].str.fullmatch(_OTHER_DEPTHS)
     frames = [usual[usual["measure"].isin(named) | ~is_other_depth]]
-    if budgets:  # on their own: span_recall_auc depends on the budgets
-        extra = score_spans(dataset, run, ks=(), budgets=sorted(budgets), **options)
+    if more_budgets:  # on their own: span_recall_auc depends on the budgets
+        extra = score_spans(dataset, run, ks=(), budgets=sorted(more_budgets), **options)
         frames.append(extra[extra["measure"].isin(named)])
     return frames
 
@@ -171,8 +174,9 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     chunks = answered.searched
     if answered.system.get("kind") != "Pipeline" or not chunks:
         return {}
-    step = math.ceil(len(chunks) / _MANY_CHUNKS)
-    chosen = set([*dict.fromkeys(chunk.doc_id for chunk in chunks)][::step])
+    every_nth = math.ceil(len(chunks) / _MANY_CHUNKS)
+    doc_ids = list(dict.fromkeys(chunk.doc_id for chunk in chunks))
+    chosen = set(doc_ids[::every_nth])
     sample = [chunk for chunk in chunks if chunk.doc_id in chosen]
     table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
     values = dict(table.set_index("measure")["value"].dropna().astype(float))
@@ -185,14 +189,18 @@ def levels_of(answered: SystemOutput) -> tuple[str, ...]:
 
 
 def attribution_doubt(system: Mapping[str, Any], kind: str = "not attributable") -> str:
-    """Return a sentence on how many passages are not attributable to a document, or belong to
-    `several`; "" if they are 2 % or fewer.
+    """Return a sentence on how many passages are not attributable to a document, or with the `kind`
+    "several" are in several documents; "" if they are 2 % or fewer.
+
+    `system` is `SystemOutput.system`, whose "matched_passages" counts the passages by how they were
+    matched to documents; those in several are also counted under another word.
 
     >>> attribution_doubt({"matched_passages": {"exact": 6, "not attributable": 2, "several": 1}})
     '2 of 8 passages (25%) are not attributable to a document and count as not relevant'
     """
     counts = system.get("matched_passages", {})
-    n, total = counts.get(kind, 0), sum(counts.values()) - counts.get("several", 0)
+    n = counts.get(kind, 0)
+    total = sum(counts.values()) - counts.get("several", 0)
     if n <= _MAX_IN_DOUBT * total:
         return ""
     return f"{n} of {total} passages ({n / total:.0%}) {_IN_DOUBT[kind]}"
@@ -213,8 +221,8 @@ def ceilings_of(
     measures = ranking_measures(levels, named)
     if not measures:
         return {}
-    best = retrieval_ceilings(dataset, measures=measures, **chunks)
-    means = best.groupby("measure", sort=False)["value"].mean().dropna()
+    ceilings = retrieval_ceilings(dataset, measures=measures, **chunks)
+    means = ceilings.groupby("measure", sort=False)["value"].mean().dropna()
     return {str(name): float(value) for name, value in means.items()}
 
 
@@ -234,11 +242,12 @@ def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFra
 
 
 def _has_label(case: Case, names: Iterable[str]) -> bool:
-    """Return True if a case has one of these labels; 0 is one, and a blank text none."""
+    """Return True if a case has one of these labels; the number 0 is a label, and a blank text is not."""
     for name in names:
-        value = getattr(case, name)
-        is_blank = isinstance(value, str) and not value.strip()
-        if value == 0 or (value and not is_blank):
+        label = getattr(case, name)
+        if isinstance(label, str):
+            label = label.strip()
+        if label or label == 0:
             return True
     return False
 
@@ -294,15 +303,16 @@ def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _lacking_diversity(scores: pd.DataFrame, dataset: Dataset) -> str:
-    """Return how many questions of each type have contexts of too few documents; "" if none has."""
-    values = scores[scores["measure"] == "context_diversity_met"].dropna(subset=["value"])
+    """Return a clause on how many questions of each type have contexts of too few documents; "" if
+    none has.
+    """
+    scored = scores[scores["measure"] == "context_diversity_met"].dropna(subset=["value"])
     type_of = {case.query_id: case.query_type for case in dataset.cases}
-    met = values["value"].groupby(values["query_id"].map(type_of))
-    counts = [
-        f"{int((each == 0).sum())} of {len(each)} {kind} questions"
-        for kind, each in met
-        if (each == 0).any()
-    ]
+    counts = []
+    for query_type, met in scored["value"].groupby(scored["query_id"].map(type_of)):
+        n_unmet = int((met == 0).sum())
+        if n_unmet:
+            counts.append(f"{n_unmet} of {len(met)} {query_type} questions")
     return f"contexts of too few documents for their type: {', '.join(counts)}" if counts else ""
 
 
@@ -337,8 +347,10 @@ def _citations_without_ids(scores: pd.DataFrame) -> str:
 
 
 def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    """Measure how right the answers are; warn if the embedder does not know their language."""
     scores = score_answer(output, plan.embedder)
-    warning, language = "", answer_language(output.dataset, output.answers)
+    warning = ""
+    language = answer_language(output.dataset, output.answers)
     if not knows(plan.embedder, language):
         warning = (
             f"semantic_similarity is not measured: {language.name} is not supported by "
@@ -348,6 +360,7 @@ def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _scale_note(scores: pd.DataFrame, name: str) -> str:
+    """Return a note on what the values of a heuristic mean; "" if it has none."""
     if scores.loc[scores["measure"] == name, "value"].isna().all():
         return ""
     return f"{name} is a heuristic: it ranks answers, and no value of it is a verdict"
@@ -380,6 +393,9 @@ def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    """Measure by the judge's verdicts; warn of failed requests, and of the user's criteria without any
+    value.
+    """
     judgements = output.judgements
     problems = [judge_failures(judgements).warning]
     for criterion in plan.criteria:
@@ -397,15 +413,17 @@ def _without_verdict(criterion: Criterion, judgements: Sequence[Judgement]) -> s
     failed, which `judge_failures` reports.
     """
     about = [each for each in judgements if each.criterion == criterion.name]
-    if not about or any(each.value is not None for each in about) or missing_verdicts(about):
+    has_value = any(each.value is not None for each in about)
+    if not about or has_value or missing_verdicts(about):
         return ""
-    start = f"{criterion.measure.name} has no value"
-    excluded = sum(each.state == "excluded" for each in about)
-    if not excluded:
-        return f"{start} for any answer, the first: {about[0].explanation}"
+    no_value = f"{criterion.measure.name} has no value"
+    n_excluded = sum(each.state == "excluded" for each in about)
+    if not n_excluded:
+        return f"{no_value} for any answer, the first: {about[0].explanation}"
+    answers = plural(n_excluded, "answer")
     if criterion.function is not None:
-        return f"{start}: its function returned None every time ({plural(excluded, 'answer')})"
-    return f"{start}: the judge always chose a level without a value ({plural(excluded, 'answer')})"
+        return f"{no_value}: its function returned None every time ({answers})"
+    return f"{no_value}: the judge always chose a level without a value ({answers})"
 
 
 def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -461,12 +479,15 @@ class PerspectiveKind(NamedTuple):
     of_samples: bool = False
 
     def unlabelled(self, dataset: Dataset, named: Sequence[str]) -> str:
-        """Return why the labels of a dataset, or packages that are missing, do not allow it; ""
-        if they do.
+        """Return why this perspective cannot be measured on a dataset: labels, or packages, are
+        missing; "" if it can. `named` are the measures that the user named.
         """
-        has_samples = self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)
-        if self.of_samples and (problem := missing_extra()):
-            return problem
+        has_samples = False
+        if self.of_samples:
+            problem = missing_extra()
+            if problem:
+                return problem
+            has_samples = bool(dataset.safety_inputs or dataset.safety_outputs)
         if not dataset.cases and not has_samples:
             return "no labels: the test set has no questions"
         if not self.labels or self.without(dataset, named):
@@ -475,10 +496,16 @@ class PerspectiveKind(NamedTuple):
         return "" if is_labelled else f"no labels: no question {self.wording}"
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
-        """Return why it cannot be measured here; "" if it can."""
-        lacking = (need for need in self.needs if not getattr(output, f"has_{need}"))
+        """Return why it cannot be measured from an output: labels are missing, or the output lacks one
+        of the `needs` (`SystemOutput.has_answers` and the like); "" if it can.
+        """
         reason = self.unlabelled(output.dataset, plan.deciding.named)
-        return reason or next(map(_NEEDS.__getitem__, lacking), "")
+        if reason:
+            return reason
+        for need in self.needs:
+            if not getattr(output, f"has_{need}"):
+                return _NEEDS[need]
+        return ""
 
 
 KINDS = {

@@ -59,9 +59,9 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     criteria = spec.loaded_criteria()
     chosen = tuple(measure.name for measure in measures if measure.function is None)
     _check_judge(chosen, spec)
-    perspectives = {perspective_of(name) for name in chosen}
-    if chosen and not spec.perspectives and perspectives <= set(MEASURED):
-        spec = spec.replaced(perspectives=perspectives)
+    perspectives_needed = {perspective_of(name) for name in chosen}
+    if chosen and not spec.perspectives and perspectives_needed <= set(MEASURED):
+        spec = spec.replaced(perspectives=perspectives_needed)
     targets = _load_targets(spec)
     dataset = select_questions(dataset, spec)
     _check_dataset(dataset, spec)
@@ -72,7 +72,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         spec,
         dataset,
         targets,
-        deciding=_deciding(targets, dataset, spec),
+        deciding=_deciding_targets(targets, dataset, spec),
         criteria=criteria,
         depths=tuple(views.at_depths(spec.ks)),
         embedder=spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder),
@@ -171,31 +171,29 @@ def _check_evidence(case: Case, corpus: Mapping[str, Document]) -> None:
     """
     for span in case.evidence:
         document = corpus.get(span.doc_id)
+        problem = ""
         if document is None:
-            where = "not in the corpus"
+            problem = "not in the corpus"
         elif not 0 <= span.start < span.end <= len(document.full_text):
-            where = f"one of {len(document.full_text)} characters"
-        else:
-            continue
-        raise DataError(
-            f"evidence of question {case.query_id!r}: {span} is in a document that is "
-            f"{where}; expected characters of the document, start < end"
-        )
+            problem = f"one of {len(document.full_text)} characters"
+        if problem:
+            raise DataError(
+                f"evidence of question {case.query_id!r}: {span} is in a document that is "
+                f"{problem}; expected characters of the document, start < end"
+            )
 
 
-def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
-    """Return the targets without the default ones that decide nothing about the system under test.
-
-    With a baseline, what got worse decides, next to the targets that the user named. Default targets
-    of attacks count only for a detector that the user named: without one they measure the detector
-    that is built in.
+def _deciding_targets(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
+    """Return the targets that decide whether the evaluation passes: those of the user, and the default
+    ones that are about the system under test.
     """
-    if spec.baseline is not None:
+    if spec.baseline is not None:  # the comparison decides instead
         return targets.without(targets.defaults)
     if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: none is reached
         return targets.without(targets.defaults)
     if spec.detector:
         return targets
+    # they would measure the detector that is built in, not the system
     attacks = [name for name in targets.defaults if name.startswith("attack_")]
     return targets.without(attacks)
 
@@ -211,13 +209,12 @@ def _check_gates(plan: EvaluationPlan) -> None:
         problem = _problem_of_gate(gate, plan)
         if problem:
             raise ConfigError(f"--fail-under names {gate}, {problem}")
-    best = {}
-    for name in targets.gates:
-        bound = bound_of(name)
-        # the ceilings of retrieval depend on the test set, see `views.ceilings_of`
-        if bound is not None and perspective_of(name) != "retrieval":
-            best[name] = bound
-    check_reachable(targets, best | views.ceilings_of(plan.dataset, targets.named))
+    bounds = {}  # best possible value on any test set; retrieval has a ceiling on this test set
+    for gate in targets.gates:
+        bound = bound_of(gate)
+        if bound is not None and perspective_of(gate) != "retrieval":
+            bounds[gate] = bound
+    check_reachable(targets, bounds | views.ceilings_of(plan.dataset, targets.named))
 
 
 def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:

@@ -294,7 +294,7 @@ def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
 
 
 def added(amounts: Sequence[float | None]) -> float | None:
-    """Return a sum, None where a part of it is unknown."""
+    """Return the sum of amounts in US dollars; None if one of them is unknown (None)."""
     return None if None in amounts else math.fsum(filter(None, amounts))
 
 

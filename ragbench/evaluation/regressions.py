@@ -1,8 +1,8 @@
 """A result against an earlier one, case by case: regressions, newly failing cases and fixed cases."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -46,25 +46,22 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     changes = _changes(baseline, result, left_out, shared)
     notes = list(left_out.values())
     sides = {"the baseline": baseline, "this evaluation": result}
-    for change in changes:
-        unreadable = unreadable_note_of(sides, change.measure)
-        if unreadable:
-            notes.append(unreadable)
+    notes += [unreadable_note_of(sides, change.measure) for change in changes]
     if baseline.dataset.get("corpus", "") != result.dataset.get("corpus", ""):
         notes.append("the documents have changed since the baseline")
     new = tuple(query_id for query_id in result.queries if query_id not in baseline.queries)
     removed = tuple(query_id for query_id in baseline.queries if query_id not in result.queries)
     in_both = [query_id for query_id in result.queries if query_id in baseline.queries]
     changed = tuple(query_id for query_id in in_both if query_id not in shared)
-    for word, query_ids in (("new", new), ("removed", removed), ("changed", changed)):
-        if query_ids:
-            notes.append(_not_compared(word, query_ids))
+    notes.append(_not_compared("new", new))
+    notes.append(_not_compared("removed", removed))
+    notes.append(_not_compared("changed", changed))
     return Comparison(
         baseline=baseline.name,
         baseline_made=baseline.made_at,
         changes=changes,
         pass_fail=_pass_fail(baseline, result, left_out, shared),
-        notes=tuple(notes),
+        notes=tuple(filter(None, notes)),
         n=len(shared),
         new=new,
         removed=removed,
@@ -73,8 +70,12 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
 
 
 def _not_compared(word: str, query_ids: Sequence[str]) -> str:
-    """Return a sentence on questions that are new, removed or changed; it names the first few."""
+    """Return a sentence on questions that are new, removed or changed, which names the first few; "" if
+    there are none.
+    """
     n = len(query_ids)
+    if not n:
+        return ""
     noun = "question is" if n == 1 else "questions are"
     names = ", ".join(query_ids[:_MAX_NAMED])
     if n > _MAX_NAMED:
@@ -153,19 +154,20 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     perspectives).
     """
     reasons = {}
-    chunkings = {baseline.system.get("chunking"), result.system.get("chunking")} - {None}
     span_measures = []
     for row in result.rows:
         has_target = row.target is not None
         if has_target and row.measure.startswith("span:"):
             span_measures.append(row.measure)
+    chunkings = {baseline.system.get("chunking"), result.system.get("chunking")} - {None}
     if len(chunkings) > 1 and span_measures:
         reasons["span:"] = (
             f"{', '.join(span_measures)} cannot be compared: the documents are cut differently, so other "
             "chunks are relevant; see span_recall@5 and context_evidence_recall"
         )
-    thresholds = _threshold_items(result) ^ _threshold_items(baseline)
-    other_thresholds = sorted({name for name, _ in thresholds})
+    other_thresholds = _differing_keys(
+        baseline.settings.get("cases", {}), result.settings.get("cases", {})
+    )
     measured_once = sorted(_perspectives_measured(baseline) ^ _perspectives_measured(result))
     if other_thresholds:
         names = ", ".join(other_thresholds)
@@ -184,8 +186,10 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     return reasons
 
 
-def _threshold_items(result: Result) -> set[tuple[str, float]]:
-    return set(dict(result.settings.get("cases", {})).items())
+def _differing_keys(first: Mapping[str, float], second: Mapping[str, float]) -> list[str]:
+    """Return the keys, sorted, that have other values in two mappings, or are in one of them only."""
+    keys = first.keys() | second.keys()
+    return sorted(key for key in keys if first.get(key) != second.get(key))
 
 
 def _perspectives_measured(result: Result) -> set[str]:
@@ -202,16 +206,17 @@ def _changes(
     if not measures:
         return ()
     frames = {
-        "baseline": _frame(baseline, measures, questions),
-        "contender": _frame(result, measures, questions),
+        "baseline": _scores_of(baseline, measures, questions),
+        "contender": _scores_of(result, measures, questions),
     }
     unreadable = {"baseline": baseline.unreadable, "contender": result.unreadable}
     table = compare_readable(
         frames, "baseline", unreadable, measures=measures, alpha=ALPHA, questions=result.queries
     )
-    rows = table[table["n"] > 0].to_dict("records")
+    rows = table[table["n"] > 0].to_dict("records")  # one per measure
     p_values = [known_number(row["p_value"]) for row in rows]
-    adjusted = _holm(p_values, [row["wins"] + row["losses"] for row in rows])
+    n_moved = [row["wins"] + row["losses"] for row in rows]  # questions whose value changed
+    adjusted = _holm(p_values, n_moved)
     changes = []
     for row, p_adjusted in zip(rows, adjusted, strict=True):
         measure = row["measure"]
@@ -259,7 +264,7 @@ def _is_better(measure: str, low: float | None, high: float | None) -> bool | No
     return (low > 0) == higher_is_better(measure)
 
 
-def _frame(result: Result, measures: list[str], questions: Collection[str]) -> pd.DataFrame:
+def _scores_of(result: Result, measures: list[str], questions: Collection[str]) -> pd.DataFrame:
     """Return scores with a row for each of these questions and measures; questions in the order of
     their ids, so that both frames agree.
     """
@@ -268,13 +273,28 @@ def _frame(result: Result, measures: list[str], questions: Collection[str]) -> p
 
 
 def _verdict(p: float | None, is_better: bool | None) -> str:
+    """Return the verdict of a `Change` or `PassFail`, by its adjusted p-value and the direction of the
+    change; None is not known.
+    """
     if p is None or p >= ALPHA or is_better is None:
         return "no difference shown"
     return "improvement" if is_better else "regression"
 
 
-_Outcomes = Callable[[Result], dict[str, tuple[bool, Flip]]]
-"""Result -> id of a question or sample -> whether it passes, and its record if that changed."""
+class _Outcome(NamedTuple):
+    """Whether a question or sample passes, and the record of it for a comparison in which that changed."""
+
+    passes: bool
+    flip: Flip
+
+
+class _Flips(NamedTuple):
+    """The members of a group (`what`) that pass in one of two results only; `n` are in both."""
+
+    what: str
+    n: int
+    newly_failing: tuple[Flip, ...]
+    fixed: tuple[Flip, ...]
 
 
 def _pass_fail(
@@ -284,37 +304,43 @@ def _pass_fail(
     inputs): which of its members newly fail, which are fixed, and whether that is a regression. A group
     without common members is left out.
     """
-    groups: dict[str, _Outcomes] = {
-        "questions": partial(_questions, among=questions),
-        "answers to attacks": partial(_samples, kind="system"),
-    }
-    if "questions" in left_out:
-        del groups["questions"]
+    groups = []
+    if "questions" not in left_out:
+        old_questions = _question_outcomes(baseline, questions)
+        new_questions = _question_outcomes(result, questions)
+        groups.append(_flips("questions", old_questions, new_questions))
+    kinds = {"answers to attacks": "system"}
     if result.settings.get("detector") != "built-in":  # its changes do not concern the system
-        groups["safety inputs"] = partial(_samples, kind="input")
-    rows: list[tuple[str, int, tuple[Flip, ...], tuple[Flip, ...]]] = []
-    for group, outcomes_of in groups.items():
-        old_outcomes = outcomes_of(baseline)
-        new_outcomes = outcomes_of(result)
-        shared = [name for name in old_outcomes if name in new_outcomes]
-        failing = []
-        fixed = []
-        for name in shared:
-            did_pass, old_flip = old_outcomes[name]
-            passes, new_flip = new_outcomes[name]
-            if did_pass and not passes:
-                failing.append(new_flip)
-            elif passes and not did_pass:
-                fixed.append(old_flip)
-        if shared:
-            rows.append((group, len(shared), tuple(failing), tuple(fixed)))
-    flips = [_independent_flips(failing, fixed, result.queries) for _, _, failing, fixed in rows]
-    p_values = [mcnemar_p_value(n_failing, n_fixed) for n_failing, n_fixed in flips]
-    adjusted = _holm(p_values, [n_failing + n_fixed for n_failing, n_fixed in flips])
-    outcomes = []
-    for row, (n_failing, n_fixed), p in zip(rows, flips, adjusted, strict=True):
-        outcomes.append(PassFail(*row, p, _verdict(p, n_fixed > n_failing)))
-    return tuple(outcomes)
+        kinds["safety inputs"] = "input"
+    for what, kind in kinds.items():
+        old_samples = _sample_outcomes(baseline, kind)
+        new_samples = _sample_outcomes(result, kind)
+        groups.append(_flips(what, old_samples, new_samples))
+    groups = [group for group in groups if group.n]
+    counts = []  # of each group: how many newly fail, how many are fixed
+    for group in groups:
+        counts.append(_independent_flips(group.newly_failing, group.fixed, result.queries))
+    p_values = [mcnemar_p_value(n_failing, n_fixed) for n_failing, n_fixed in counts]
+    adjusted = _holm(p_values, [n_failing + n_fixed for n_failing, n_fixed in counts])
+    records = []
+    for group, (n_failing, n_fixed), p in zip(groups, counts, adjusted, strict=True):
+        records.append(PassFail(*group, p, _verdict(p, n_fixed > n_failing)))
+    return tuple(records)
+
+
+def _flips(what: str, old: Mapping[str, _Outcome], new: Mapping[str, _Outcome]) -> _Flips:
+    """Return which members of a group newly fail and which are fixed; `old` and `new` have the outcomes
+    of questions or samples by their ids.
+    """
+    shared = [name for name in old if name in new]
+    failing = []
+    fixed = []
+    for name in shared:
+        if old[name].passes and not new[name].passes:
+            failing.append(new[name].flip)
+        elif new[name].passes and not old[name].passes:
+            fixed.append(old[name].flip)
+    return _Flips(what, len(shared), tuple(failing), tuple(fixed))
 
 
 def _independent_flips(
@@ -325,40 +351,42 @@ def _independent_flips(
     """
     changes = dict.fromkeys((flip.query_id for flip in failing), -1)
     changes |= dict.fromkeys((flip.query_id for flip in fixed), 1)
-    clusters = clusters_of(changes, queries)
-    totals = Counter[str]()
+    cluster_of = clusters_of(changes, queries)
+    totals = Counter[str]()  # cluster -> fixed minus newly failing
     for query_id, change in changes.items():
-        totals[clusters.get(query_id, query_id)] += change
+        totals[cluster_of.get(query_id, query_id)] += change
     n_failing = sum(total < 0 for total in totals.values())
     n_fixed = sum(total > 0 for total in totals.values())
     return n_failing, n_fixed
 
 
-def _questions(result: Result, among: Collection[str]) -> dict[str, tuple[bool, Flip]]:
+def _question_outcomes(result: Result, among: Collection[str]) -> dict[str, _Outcome]:
     """Return query_id -> whether it passed, for the decided questions among the named ones."""
     outcomes = {}
     for case in result.cases:
         if case.passed is not None and case.query_id in among:
             flip = Flip(case.query_id, case.question, case.reasons)
-            outcomes[case.query_id] = (case.passed, flip)
+            outcomes[case.query_id] = _Outcome(case.passed, flip)
     return outcomes
 
 
-def _samples(result: Result, kind: str) -> dict[str, tuple[bool, Flip]]:
+def _sample_outcomes(result: Result, kind: str) -> dict[str, _Outcome]:
     """Return sample_id -> whether it was classified correctly, for the samples of one kind."""
     outcomes = {}
     for sample in result.samples:
         if sample.kind == kind:
             label = "harmful" if sample.harmful else "harmless"
             flip = Flip(sample.sample_id, "", (f"{label}, score {sample.score:.2f}",))
-            outcomes[sample.sample_id] = (sample.correct, flip)
+            outcomes[sample.sample_id] = _Outcome(sample.correct, flip)
     return outcomes
 
 
 def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:
-    """Return p-values by Holm's correction over the tests in which anything moved (`moved` > 0): the
-    other tests could not have shown a difference. `p_values` and `moved` are aligned.
+    """Return p-values by Holm's correction over the tests in which anything moved (`moved` > 0), and the
+    others as they are, since they could not have shown a difference. None is not known.
+
+    `p_values` and `moved` (the number of members that changed) are aligned.
     """
     p = np.array(p_values, dtype=float)
-    adjusted = adjusted_p_values(np.where(moved, p, np.nan))
+    adjusted = adjusted_p_values(np.where(moved, p, np.nan))  # NaN takes no part in the correction
     return [known_number(each) for each in np.where(moved, adjusted, p)]

@@ -21,6 +21,7 @@ from ragbench.metrics.system_outcomes import (
 from ragbench.registry import BRIEF, find_measure, higher_is_better, perspective_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import means
+from ragbench.types import Dataset
 
 if TYPE_CHECKING:
     from ragbench.evaluation.output import SystemOutput
@@ -31,46 +32,43 @@ _NO_TARGETS = Targets({}, {})
 def rows_of(
     frame: pd.DataFrame,
     targets: Targets = _NO_TARGETS,
-    best: Mapping[str, float] = MappingProxyType({}),
+    ceilings: Mapping[str, float] = MappingProxyType({}),
 ) -> list[MeasureResult]:
     """Return a row for each measure of a perspective's scores, with its interval, ceiling, target
-    and verdict.
+    and verdict. A measure that is not in `ceilings` has its best value on any test set.
     """
     if frame.empty:
         return []
-    rows = (
-        MeasureResult(
-            name,
-            perspective_of(name) or "answer",
-            known_number(mean),
-            known_number(low),
-            known_number(high),
-            n_scored,
-            n,
-            best.get(name, bound_of(name)),
+    rows = []
+    for mean in means(frame):
+        row = MeasureResult(
+            mean.measure,
+            perspective_of(mean.measure) or "answer",
+            known_number(mean.mean),
+            known_number(mean.ci_low),
+            known_number(mean.ci_high),
+            mean.n_scored,
+            mean.n,
+            ceilings.get(mean.measure, bound_of(mean.measure)),
         )
-        for name, mean, low, high, n_scored, n in means(frame)
-    )
-    return [compare_with_target(row, targets) for row in rows]
+        rows.append(compare_with_target(row, targets))
+    return rows
 
 
 def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
     """Return the row with its target, the verdict, and `sure`: True if both ends of the interval have
-    the same verdict, None without an interval or target.
-
-    ragbench's own target of pass_rate counts questions that nothing decides as passed: they are no
-    reason for a red build.
+    the same verdict, None without an interval, or if the verdict is not "passed" or "missed".
     """
     lower = not higher_is_better(row.measure)
     target = targets.measures.get(row.measure)
     value = row.value
     if row.measure == "pass_rate" and "pass_rate" in targets.defaults and value is not None:
+        # by ragbench's own target, undecided questions count as passed: no reason for a red build
         n_undecided = row.n - row.n_scored
         value = (value * row.n_scored + n_undecided) / row.n
     outcome = verdict(value, target, ceiling=row.ceiling, lower_is_better=lower)
     sure = None
-    low = row.ci_low
-    high = row.ci_high
+    low, high = row.ci_low, row.ci_high
     is_decided = outcome in ("passed", "missed")
     if is_decided and target is not None and low is not None and high is not None:
         sure = reaches(low, target, lower) == reaches(high, target, lower)
@@ -93,18 +91,15 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
     100 the p99. The verdict is "within" or "over" by the p95, "no budget" or "not measured". Stages
     are in the order in which a pipeline runs them, others after them, "total" last.
     """
-    budgets = pd.DataFrame(
-        [by_stage(case.latency_budget_ms, min) for case in answered.dataset.cases]
-    )
+    budgets = _shared_budgets(answered.dataset)
+    # a row per answer, a column per stage; NaN if the answer does not have the stage
     times = pd.DataFrame(
-        [by_stage(each.latency_ms) for each in answered.latency if not each.failed]
+        [by_stage(answer.latency_ms) for answer in answered.latency if not answer.failed]
     )
-    shared_budgets = {}
-    for stage, values in budgets.items():
-        if values.nunique() == 1:  # percentiles cannot be compared with different budgets
-            shared_budgets[str(stage)] = float(values.min())
-    stages = dict.fromkeys(map(str, [*shared_budgets, *times]))
-    order = [*STAGES[:-1], *(stage for stage in stages if stage not in STAGES), STAGES[-1]]
+    stages = dict.fromkeys([*budgets, *map(str, times)])
+    *first_stages, total = STAGES
+    others = [stage for stage in stages if stage not in STAGES]
+    order = [*first_stages, *others, total]
     rows = []
     for stage in sorted(stages, key=order.index):
         times_ms = times[stage].dropna().tolist() if stage in times else []
@@ -114,12 +109,23 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
             p50=_latency("p50", times_ms),
             p95=_latency("p95", times_ms),
             p99=_latency("p99", times_ms),
-            budget=shared_budgets.get(stage),
+            budget=budgets.get(stage),
             mean=_latency("mean", times_ms),
             concurrency=answered.concurrency,
         )
         rows.append(replace(row, verdict=_latency_verdict(row.p95, row.budget)))
     return tuple(rows)
+
+
+def _shared_budgets(dataset: Dataset) -> dict[str, float]:
+    """Return stage -> latency budget in ms, where all questions that have one have the same:
+    percentiles cannot be compared with different budgets.
+    """
+    budgets: dict[str, set[float]] = {}
+    for case in dataset.cases:
+        for stage, ms in by_stage(case.latency_budget_ms, min).items():
+            budgets.setdefault(stage, set()).add(ms)
+    return {stage: float(min(values)) for stage, values in budgets.items() if len(values) == 1}
 
 
 def _latency_verdict(p95: float | None, budget: float | None) -> str:
