@@ -40,6 +40,7 @@ from ragbench.systems import (
 )
 from ragbench.systems.file_names import BY_FILE_NAME, BY_ID, BY_PATH
 from ragbench.systems.named_systems import is_object_name, system_digest
+from ragbench.systems.passage_matches import PassageMatches
 from ragbench.systems.questions import (
     JournaledSystem,
     ask_case,
@@ -101,15 +102,14 @@ def ask_all(
             kept.
     """
     judge = check_llm(spec.judge) if spec.judge else None
-    if journal and not Path(journal).suffix:
-        journal = Path(journal) / JOURNAL
     with open_system(system, dataset) as opened:
         if isinstance(opened, Pipeline) and opened.llm == NO_ANSWERS:
             check_asks_nothing_of_answers(spec)
         check_interventions(spec.interventions, opened)
         if journal and not isinstance(opened, Pipeline | RecordedSystem):
             digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
-            opened = JournaledSystem(opened, journal, f"{opened.name} {digest}".strip())
+            path = Path(journal) if Path(journal).suffix else Path(journal) / JOURNAL
+            opened = JournaledSystem(opened, path, f"{opened.name} {digest}".strip())
             opened.check({**_safety_queries(dataset), **dataset.queries})
         output = answer_all(
             dataset,
@@ -125,12 +125,11 @@ def ask_all(
             output = replace(output, variations=variations, seconds=seconds)
         if isinstance(opened, JournaledSystem):
             opened.check_written()
-        if not output.has_answers or not output.answers:
-            return output
         criteria = criteria or spec.loaded_criteria()
-        if not criteria:
-            return output
-        return _judged(output, criteria, judge, spec)
+        has_answers = output.has_answers and output.answers
+        if has_answers and criteria:
+            return _judged(output, criteria, judge, spec)
+        return output
 
 
 @contextmanager
@@ -155,40 +154,46 @@ def _judged(
     judge: LLM | None,
     spec: EvaluationSpec,
 ) -> SystemOutput:
-    """Return the output with the judgements of its answers, and with a judge also of the answers to
-    varied questions.
+    """Return the output with the judgements of its answers by all criteria and, if there is a judge,
+    of the answers to varied questions by correctness.
 
     Without a judge, criteria that are functions judge the answers.
     """
     start = time.perf_counter()
-    chunks = output.texts
-    dataset = output.dataset
-    asking: dict[str, Any] = {"concurrency": spec.concurrency, "timeout_s": spec.timeout_s}
     judgements = judge_answers(
         output.answers,
         criteria,
         judge,
-        dataset=dataset,
-        chunks=chunks,
+        dataset=output.dataset,
+        chunks=output.texts,
         combine_criteria=spec.combine_criteria,
-        **asking,
+        concurrency=spec.concurrency,
+        timeout_s=spec.timeout_s,
     )
-    decisive = next((each for each in criteria if each.meant == "correctness"), "correctness")
-    verdicts: dict[str, Sequence[Judgement]] = {}
+    of_variations: dict[str, Sequence[Judgement]] = {}
     if judge is not None:
+        # the user's wording of correctness, if there is one
+        correctness = next(
+            (each for each in criteria if each.meant == "correctness"), "correctness"
+        )
         for name, variation in output.variations.items():
-            chunk_of = {chunk.chunk_id: chunk for chunk in (*chunks, *variation.chunks)}
-            verdicts[name] = judge_answers(
+            chunk_of = {chunk.chunk_id: chunk for chunk in (*output.texts, *variation.chunks)}
+            of_variations[name] = judge_answers(
                 variation.answers,
-                [decisive],
+                [correctness],
                 judge,
-                dataset=replace(dataset, cases=variation.cases, qrels={}),
+                dataset=replace(output.dataset, cases=variation.cases, qrels={}),
                 chunks=list(chunk_of.values()),
                 allow_same_model=True,
-                **asking,
+                concurrency=spec.concurrency,
+                timeout_s=spec.timeout_s,
             )
-    seconds = {**output.seconds, "judge": time.perf_counter() - start}
-    return replace(output, judgements=judgements, variation_judgements=verdicts, seconds=seconds)
+    return replace(
+        output,
+        judgements=judgements,
+        variation_judgements=of_variations,
+        seconds={**output.seconds, "judge": time.perf_counter() - start},
+    )
 
 
 def answer_all(
@@ -219,9 +224,9 @@ def answer_all(
     if isinstance(system, Pipeline):
         asking = {"concurrency": concurrency, "timeout_s": timeout_s}
         n_timed = timed if system.is_timed else 0
-        output = _pipeline(dataset, system, n_timed, asking)
+        output = _output_of_pipeline(dataset, system, n_timed, asking)
     else:
-        output = _answers(dataset, system, concurrency, timed)
+        output = _output_of_system(dataset, system, concurrency, timed)
     output = _without_own_documents(output)
     if attacks:
         answers = _safety_answers(output, system, concurrency)
@@ -238,38 +243,37 @@ def _without_own_documents(output: SystemOutput) -> SystemOutput:
     """Return the output with every question that is itself a document of the corpus removed from its
     own ranking, as `beir` does; a DataWarning counts these questions.
     """
-    questions = _own_questions(output.dataset)
-    doc_of = {}
-    if questions:
-        doc_of = {chunk.chunk_id: chunk.doc_id for chunk in output.chunks}
+    found_themselves = []
+    for query_id in _questions_that_are_documents(output.dataset):
+        if query_id in output.documents.get(query_id, {}):
+            found_themselves.append(query_id)
+    if not found_themselves:
+        return output
     documents = dict(output.documents)
     ranking = dict(output.ranking)
-    found = []  # questions that found themselves
-    for query_id in questions:
-        ranked = documents.get(query_id, {})
-        if query_id not in ranked:
-            continue
-        found.append(query_id)
-        documents[query_id] = {doc_id: ranked[doc_id] for doc_id in ranked if doc_id != query_id}
+    doc_of = {chunk.chunk_id: chunk.doc_id for chunk in output.chunks}
+    for query_id in found_themselves:
+        documents[query_id] = {
+            doc_id: score for doc_id, score in documents[query_id].items() if doc_id != query_id
+        }
         ranking[query_id] = {
             passage_id: score
             for passage_id, score in ranking[query_id].items()
             if doc_of.get(passage_id) != query_id
         }
-    if not found:
-        return output
     warn_user(
-        f"{output.dataset.name}: {len(found)} of {len(output.dataset.cases)} questions are documents "
-        f"of the corpus themselves and are left out of their own ranking (first: {min(found)!r})"
+        f"{output.dataset.name}: {len(found_themselves)} of {len(output.dataset.cases)} questions are "
+        "documents of the corpus themselves and are left out of their own ranking (first: "
+        f"{min(found_themselves)!r})"
     )
     return replace(output, documents=documents, ranking=ranking)
 
 
-def _own_questions(dataset: Dataset) -> list[str]:
+def _questions_that_are_documents(dataset: Dataset) -> list[str]:
     """Return the ids of questions that are documents of the corpus themselves, as in ArguAna and
     Quora: the same id and, folded, the same text, and not judged relevant to themselves.
     """
-    own = []
+    itself = []
     for case in dataset.cases:
         document = dataset.corpus.get(case.query_id)
         is_relevant = dataset.qrels.get(case.query_id, {}).get(case.query_id, 0) > 0
@@ -277,11 +281,13 @@ def _own_questions(dataset: Dataset) -> list[str]:
             continue
         question = folded_words(case.text)
         if question in (folded_words(document.text), folded_words(document.full_text)):
-            own.append(case.query_id)
-    return own
+            itself.append(case.query_id)
+    return itself
 
 
-def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> SystemOutput:
+def _output_of_system(
+    dataset: Dataset, system: System, concurrency: int, timed: int
+) -> SystemOutput:
     """Ask a system that is not ragbench's own pipeline, and match its passages to the documents.
 
     The first `timed` questions are asked one at a time if others are asked at once.
@@ -291,7 +297,6 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
     """
     start = time.perf_counter()
     asked_alone: dict[str, Answer] = {}
-    is_recorded = isinstance(system, RecordedSystem)
     if isinstance(system, RecordedSystem):
         _check_recorded(dataset, system)
     elif concurrency > 1:
@@ -300,30 +305,15 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
     replies = ask(system, dataset, concurrency=concurrency, known=asked_alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
-    wrapped = system.system if isinstance(system, JournaledSystem) else system
-    about: dict[str, Any] = {
-        "name": system.name,
-        "kind": type(wrapped).__name__,
-        "matched_passages": matched.counts,
-    }
-    _warn_of_file_names(system.name, matched.counts)
-    unread = warn_of_notes(system.name, replies)
-    if unread:
-        about["unread"] = unread
-    if matched.is_foreign:
-        about["is_foreign"] = True
-        warn_user(
-            f"{system.name}: none of its passages is in a document of the test set, by id or by text, "
-            "so its ranking is not measured; give the documents that it searches (corpus=, "
-            "--docs), or their ids as doc_id"
-        )
+    about = _description(system, replies, matched)
     answers = matched.answers
     timed_answers = answers
+    timed_at_once: int | None = concurrency
     if asked_alone:
         timed_answers = [answer for answer in answers if answer.query_id in asked_alone]
-    timed_at_once: int | None = 1 if asked_alone else concurrency
-    if is_recorded:
-        timed_at_once = None
+        timed_at_once = 1
+    if isinstance(system, RecordedSystem):
+        timed_at_once = None  # not known
     all_failed = all(answer.failed for answer in answers)
     return SystemOutput(
         dataset,
@@ -341,8 +331,34 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
     )
 
 
+def _description(
+    system: System, replies: Sequence[Answer], matched: PassageMatches
+) -> dict[str, Any]:
+    """Return the description of a system for its result, in plain data; warn of passages that were
+    matched to no document or only by file names, and of fields of its replies that were not read.
+    """
+    wrapped = system.system if isinstance(system, JournaledSystem) else system
+    about: dict[str, Any] = {
+        "name": system.name,
+        "kind": type(wrapped).__name__,
+        "matched_passages": matched.counts,
+    }
+    _warn_of_file_names(system.name, matched.counts)
+    unread = warn_of_notes(system.name, replies)
+    if unread:
+        about["unread"] = unread
+    if matched.is_foreign:
+        about["is_foreign"] = True
+        warn_user(
+            f"{system.name}: none of its passages is in a document of the test set, by id or by text, "
+            "so its ranking is not measured; give the documents that it searches (corpus=, "
+            "--docs), or their ids as doc_id"
+        )
+    return about
+
+
 def _check_reachable(asked_alone: Mapping[str, Answer]) -> None:
-    """Stop if the first few questions all failed because the system is unreachable."""
+    """Raise ModelError if the first few questions all failed because the system is unreachable."""
     failures = {answer.failure for answer in asked_alone.values()}
     if len(asked_alone) >= _HOPELESS and failures == {FailureKind.UNREACHABLE}:
         first = next(iter(asked_alone.values()))
@@ -372,14 +388,14 @@ def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
 
 def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> Sequence[Answer]:
     """Return the answer to each safety input; [] for a system that answers nothing."""
-    answers_to_questions = answered.answers
-    is_down = bool(answers_to_questions) and all(
-        answer.failed and answer.failure is not FailureKind.DRY_RUN
-        for answer in answers_to_questions
+    n_down = sum(
+        answer.failed and answer.failure is not FailureKind.DRY_RUN for answer in answered.answers
     )
+    is_down = bool(answered.answers) and n_down == len(answered.answers)
     if not answered.has_answers or is_down:
         return []
-    cases = [Case(*query) for query in _safety_queries(answered.dataset).items()]
+    queries = _safety_queries(answered.dataset)
+    cases = [Case(sample_id, text) for sample_id, text in queries.items()]
     samples = replace(answered.dataset, cases=cases, qrels={})
     return ask(system, samples, concurrency=concurrency, label="safety samples")
 
@@ -393,7 +409,7 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
     }
 
 
-def _pipeline(
+def _output_of_pipeline(
     dataset: Dataset, system: Pipeline, timed: int, asking: Mapping[str, Any]
 ) -> SystemOutput:
     """Ask ragbench's own pipeline all questions of a dataset.
@@ -401,19 +417,19 @@ def _pipeline(
     Args:
         timed: the number of questions, the first ones, that are asked one at a time, to measure
             latencies.
-        asking: options of `ask`.
+        asking: options of `ask`: concurrency and timeout_s.
     """
-    timed_answers = _ask_pipeline_alone(dataset, system, timed, asking["timeout_s"])
+    asked_alone = _ask_pipeline_alone(dataset, system, timed, asking["timeout_s"])
     if system.llm in NO_MODEL:  # all are asked again, which is free, by one search
         answers = []
         for answer in ask(system, dataset, **asking):
-            timed_answer = timed_answers.get(answer.query_id, answer)
+            timed_answer = asked_alone.get(answer.query_id, answer)
             answers.append(replace(answer, latency_ms=timed_answer.latency_ms))
     else:
-        warn_of_failures(system.name, list(timed_answers.values()))
-        answers = ask(system, dataset, known=timed_answers, **asking)
+        warn_of_failures(system.name, list(asked_alone.values()))
+        answers = ask(system, dataset, known=asked_alone, **asking)
     search_ms = []
-    for answer in timed_answers.values():
+    for answer in asked_alone.values():
         if answer.latency_ms:
             search_ms.append(answer.latency_ms["search"])
     ranking = {query_id: system.run.get(query_id, {}) for query_id in dataset.queries}
@@ -424,7 +440,7 @@ def _pipeline(
         to_documents(ranking, passages),
         ranking,
         passages,
-        latency=list(timed_answers.values()),
+        latency=list(asked_alone.values()),
         system={
             "name": system.name,
             "kind": "Pipeline",
@@ -495,15 +511,16 @@ def _ask_alone(
     with a latency budget; if `timed` is 0, none is asked. If the first few all fail, the others are
     not asked.
     """
-    cases = []
-    for position, case in enumerate(dataset.cases):
-        if position < timed or (timed and case.latency_budget_ms):
-            cases.append(case)
+    if timed == 0:
+        return {}
+    cases = list(dataset.cases[:timed])
+    cases += [case for case in dataset.cases[timed:] if case.latency_budget_ms]
     answers: dict[str, Answer] = {}
     start = time.monotonic()
     with progress_bar(len(cases), "timing", "questions") as bar:
         for case in cases:
-            if case.latency_budget_ms or time.monotonic() - start < _TIMED_S:
+            has_time = time.monotonic() - start < _TIMED_S
+            if case.latency_budget_ms or has_time:
                 answers[case.query_id] = ask_one(case)
                 if len(answers) == _HOPELESS and all(each.failed for each in answers.values()):
                     break
@@ -520,8 +537,8 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
     unknown_ids = system.unasked({**_safety_queries(dataset), **dataset.queries})
     if not unknown_ids or not dataset.cases:  # without questions, safety samples alone are asked
         return
-    all_ids = system.unasked({})  # no question is known, so these are the ids of all answers
-    if len(unknown_ids) == len(all_ids):
+    n_answers = len(system.unasked({}))  # of no question at all: all answers
+    if len(unknown_ids) == n_answers:
         raise DataError(
             f"none of the {len(unknown_ids)} answers of {system.name!r} belongs to a question of "
             f"{dataset.name!r}: they have ids such as {unknown_ids[0]!r}, the test set "
@@ -535,12 +552,14 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
 
 
 def _ranked(answer: Answer) -> dict[str, float]:
-    """Return passage_id -> 1/rank of the passages that the system returned."""
+    """Return passage_id -> 1/rank of the contexts of an answer, or of its passages if it has none."""
     ids = distinct_contexts(answer) or dict.fromkeys(each.passage_id for each in answer.passages)
     return {passage_id: 1.0 / rank for rank, passage_id in enumerate(ids, 1)}
 
 
 def _chunking(chunks: Sequence[Chunk]) -> str:
-    """Return which pieces the documents are cut into, in 12 hex digits."""
+    """Return a digest (12 hex digits) of the borders of chunks, which is equal if the documents are cut
+    into the same pieces.
+    """
     borders = "\n".join(f"{chunk.doc_id} {chunk.start} {chunk.end}" for chunk in chunks)
     return hashlib.sha256(borders.encode()).hexdigest()[:12]
