@@ -1,5 +1,6 @@
 """The plan of a sweep: its runs, requests and costs, by a dry run."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,8 @@ def plan(
     notes = list(grid.notes)
     if race:
         contest = contest_of(grid, folder, sources, race, margin)
-        notes.append(contest.expected_saving() if contest.race.next_end else contest.race.summary)
+        is_decided = not contest.race.next_end
+        notes.append(contest.race.summary if is_decided else contest.expected_saving())
         names = [name for name in names if name not in contest.race.stopped]
     finished = []
     if not force:
@@ -97,31 +99,40 @@ def plan(
             name for name in names if folder.is_finished(name, grid.runs[name], sources[name])
         ]
     to_run = [name for name in names if name not in finished]
-    asking = _configurations_that_ask(grid, to_run)
+    requests = _foreseen_requests(grid, to_run, settings, notes)
+    return SweepPlan(
+        folder=folder.path,
+        to_run=tuple(to_run),
+        finished=tuple(finished),
+        models=requests.models,
+        notes=tuple(notes),
+        spent=budget.spent(settings),
+        questions=requests.questions,
+    )
+
+
+def _foreseen_requests(
+    grid: Grid, names: Iterable[str], settings: Settings, notes: list[str]
+) -> DryRun:
+    """Return the requests that configurations would send, none if they cannot be foreseen; that, and
+    warnings about judges, are added to `notes`.
+    """
+    asking = _configurations_that_ask(grid, names)
     missing = _missing_parameter(grid)
-    requests = DryRun()  # none
     if asking and missing:
         notes.append(
             f"{grid.notebook.path.name} has no parameter {missing}, so its requests cannot be "
             "foreseen"
         )
-    else:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            requests = _dry_run(working_folder(grid), asking, settings)
-        for warning in caught:
-            text = str(warning.message)
-            if issubclass(warning.category, JudgeWarning) and text not in notes:
-                notes.append(text)
-    return SweepPlan(
-        folder.path,
-        tuple(to_run),
-        tuple(finished),
-        requests.models,
-        tuple(notes),
-        budget.spent(settings),
-        requests.questions,
-    )
+        return DryRun()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        requests = _dry_run(working_folder(grid), asking, settings)
+    for warning in caught:
+        text = str(warning.message)
+        if issubclass(warning.category, JudgeWarning) and text not in notes:
+            notes.append(text)
+    return requests
 
 
 def open_sweep(
@@ -241,35 +252,45 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
     """Return the requests that evaluate.ipynb would send with the parameters of each configuration;
     nothing is sent. Indexes and searches are computed, and stay in the cache for the sweep.
     """
-    retrieval = ""  # the text of the parameters that `system` was made with
     with dry_run() as requests, searched(folder), in_force(settings):
-        # Configurations that share chunks and run follow each other, so that one of each is in
-        # memory at a time.
-        for parameters in sorted(asking, key=_retrieval):
-            if _retrieval(parameters) != retrieval:
-                retrieval = _retrieval(parameters)
-                dataset = load_named(parameters, folder)
-                local = {
-                    name: _path_from_here(name, parameters[name], folder) for name in parameters
-                }
-                system = system_of(local, dataset)
-            has_generator = parameters.get("llm", "extractive") not in NO_MODEL
-            if isinstance(system, Pipeline) and has_generator:
-                names = ("prompt", "k", "max_tokens", "temperature")
-                options = {name: parameters[name] for name in names if name in parameters}
-                options["max_context_tokens"] = parameters.get("max_context_tokens") or None
-                system = system.with_llm(load_llm(parameters["llm"]), **options)
-            spec = spec_of(parameters)
-            ask_all(select_questions(dataset, spec), system, spec)
+        # Configurations that retrieve alike follow each other, so that the chunks and the index of
+        # one system are in memory at a time.
+        in_order = sorted(asking, key=_retrieval_key)
+        for _, group in itertools.groupby(in_order, key=_retrieval_key):
+            alike = list(group)
+            dataset = load_named(alike[0], folder)
+            system = system_of(_with_paths_from_here(alike[0], folder), dataset)
+            for parameters in alike:
+                system = _with_generator(system, parameters)
+                spec = spec_of(parameters)
+                ask_all(select_questions(dataset, spec), system, spec)
     return requests
 
 
-def _retrieval(parameters: Mapping[str, Any]) -> str:
+def _with_generator(system: str | Pipeline, parameters: Mapping[str, Any]) -> str | Pipeline:
+    """Return a pipeline with the language model of a configuration; the name of another system, and a
+    pipeline whose configuration has no model, unchanged.
+    """
+    has_generator = parameters.get("llm", "extractive") not in NO_MODEL
+    if not (isinstance(system, Pipeline) and has_generator):
+        return system
+    names = ("prompt", "k", "max_tokens", "temperature")
+    options = {name: parameters[name] for name in names if name in parameters}
+    options["max_context_tokens"] = parameters.get("max_context_tokens") or None
+    return system.with_llm(load_llm(parameters["llm"]), **options)
+
+
+def _retrieval_key(parameters: Mapping[str, Any]) -> str:
     """Return the parameters that decide which passages are retrieved, as a text to sort by."""
     names = ["system", *_RETRIEVAL]
     if parameters.get("expand") == "merge":
         names.append("k")  # neighbours among the best k chunks are joined
     return str([parameters.get(name) for name in names])
+
+
+def _with_paths_from_here(parameters: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return parameters with their paths, which are relative to `folder`, as this process finds them."""
+    return {name: _path_from_here(name, value, folder) for name, value in parameters.items()}
 
 
 def _path_from_here(name: str, value: Any, folder: Path) -> Any:

@@ -50,13 +50,19 @@ class Packer:
     """
 
     def __init__(self, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
-        self._store, self._packages, jobs = store, list(packages), list(jobs)
-        inputs = {path for job in jobs for path in _inputs(job)}
-        folders = {path for job in jobs for path in (job.staging, job.cwd, job.started_in)}
-        self._base = Path(os.path.commonpath([*folders, *inputs]))
+        self._store = store
+        self._packages = list(packages)
+        jobs = list(jobs)
+        inputs: set[Path] = set()
+        folders: set[Path] = set()
+        for job in jobs:
+            inputs.update(_inputs(job))
+            folders.update((job.staging, job.cwd, job.started_in))
+        self._base = Path(os.path.commonpath([*folders, *inputs]))  # the folder of all of them
         for job in jobs:
             _check_secrets(job.name, self._moved(job), job.text)
-        self.inputs = _zipped(inputs, self._base, without=jobs[0].staging.parent)
+        sweep_folder = jobs[0].staging.parent
+        self.inputs = _zipped(inputs, self._base, without=sweep_folder)
 
     def packed(self, job: Job) -> dict[str, Any]:
         """Return the arguments of `execute`; with the journal of the job, if its staging folder has
@@ -92,24 +98,8 @@ def execute(
     `side_by_side` runs share the cores of this worker.
     """
     with tempfile.TemporaryDirectory(prefix="ragbench-task-", ignore_cleanup_errors=True) as folder:
-        root = Path(folder).resolve()
-        job = Job.from_json(task["job"])
-        job = replace(job, **{name: root / getattr(job, name) for name in Job.PATHS})
         try:
-            check_versions(task["versions"], versions(), f"the worker on {platform.node()}")
-            if task["store"] and task["store"] != database.identity():
-                raise SweepError(
-                    f"the worker on {platform.node()} has another RAGBENCH_DATABASE than this "
-                    "sweep, or none; set the same there, so that no request is paid for twice"
-                )
-            for path in (job.staging, job.cwd, job.started_in):
-                path.mkdir(parents=True, exist_ok=True)
-            with zipfile.ZipFile(io.BytesIO(inputs)) as file:
-                file.extractall(root)
-            if task["journal"] is not None:
-                job.results.mkdir()
-                (job.results / JOURNAL).write_bytes(task["journal"])
-            _check_source(job)
+            job = _unpacked(task, inputs, Path(folder).resolve())
         except (RagbenchError, StoreError) as exc:
             return {"error": str(exc), "failure": None, "files": {}}
         executor = LocalExecutor(task["packages"], side_by_side=side_by_side)
@@ -124,24 +114,56 @@ def execute(
         if not ended:
             return {"error": "stopped", "failure": None, "files": {}}
         [outcome] = ended
-        error = outcome.error
-        files: dict[str, bytes] = {}
-        if job.output.is_file():
-            files[job.output.name] = job.output.read_bytes()
-        for path in sorted(job.results.rglob("*")):
-            if path.is_file():
-                files[path.relative_to(job.staging).as_posix()] = path.read_bytes()
+        files = _files_of_run(job)
         size = sum(map(len, files.values()))
         if size > _MOST_OUTPUT:
             error = (
                 f"the result has {size:,} bytes; expected {_MOST_OUTPUT:,} at most from a worker"
             )
-            files = {}
-        return {"error": error, "failure": outcome.failure, "files": files}
+            return {"error": error, "failure": outcome.failure, "files": {}}
+        return {"error": outcome.error, "failure": outcome.failure, "files": files}
+
+
+def _unpacked(task: Mapping[str, Any], inputs: bytes, root: Path) -> Job:
+    """Return the job of a task, with its folders and input files below `root`, where this creates them.
+
+    Raises:
+        SweepError: this worker has another version, database, system or dataset than the sweep.
+    """
+    worker = f"the worker on {platform.node()}"
+    check_versions(task["versions"], versions(), worker)
+    if task["store"] and task["store"] != database.identity():
+        raise SweepError(
+            f"{worker} has another RAGBENCH_DATABASE than this "
+            "sweep, or none; set the same there, so that no request is paid for twice"
+        )
+    job = Job.from_json(task["job"])
+    job = replace(job, **{name: root / getattr(job, name) for name in Job.PATHS})
+    for path in (job.staging, job.cwd, job.started_in):
+        path.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(io.BytesIO(inputs)) as file:
+        file.extractall(root)
+    if task["journal"] is not None:
+        job.results.mkdir()
+        (job.results / JOURNAL).write_bytes(task["journal"])
+    _check_source(job)
+    return job
+
+
+def _files_of_run(job: Job) -> dict[str, bytes]:
+    """Return path below the staging folder -> content, for the executed notebook and the files of the
+    result, as far as there are any.
+    """
+    files: dict[str, bytes] = {}
+    for path in (job.output, *sorted(job.results.rglob("*"))):
+        if path.is_file():
+            files[path.relative_to(job.staging).as_posix()] = path.read_bytes()
+    return files
 
 
 def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
-    """Return how a run ended, after its files have been written to its staging folder.
+    """Write the files of a run on a worker to its staging folder, and return how it ended. `came` is what
+    `execute` returned there.
 
     Raises:
         SweepError: a file does not belong there.
@@ -151,8 +173,7 @@ def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
         leads_elsewhere = path.is_absolute() or ".." in path.parts
         if leads_elsewhere or path.parts[0] not in (job.output.name, job.name):
             raise SweepError(f"a worker returned a file {name!r}, which is not part of a result")
-        target = job.staging / path
-        write_durably(target, content)
+        write_durably(job.staging / path, content)
     return Outcome(job.name, seconds, came["error"], came["failure"])
 
 
@@ -206,25 +227,29 @@ def _check_secrets(name: str, job: str, notebook: str) -> None:
 
 
 def _inputs(job: Job) -> list[Path]:
-    """Return the files and folders next to the grid that the parameters of a job name.
-
-    A parameter names a path, also after a prefix and a colon ("dense:models/mine"), or an object
-    of a module ("package.module:attribute"), whose file or package is returned.
-    """
+    """Return the files and folders next to the grid that the parameters of a job name."""
     paths: list[str] = []
     for name, value in job.configuration.items():
-        for part in parts_of(str(value), name):
-            before_colon, colon, path = part.strip().rpartition(":")
-            is_relative = isinstance(value, str) and path and not expanded(path).is_absolute()
-            if is_relative and is_path(path, name, job.cwd):
-                paths.append(path)
-                continue
-            module = before_colon.partition(":")[0].partition(".")[0]
-            if colon and module:
-                for file in (f"{module}.py", module):
-                    if (job.cwd / file).exists():
-                        paths.append(file)
+        if isinstance(value, str):
+            for part in parts_of(value, name):
+                paths += _paths_named_by(part.strip(), name, job.cwd)
     return [Path(os.path.normpath(job.cwd / path)) for path in paths]
+
+
+def _paths_named_by(text: str, name: str, cwd: Path) -> list[str]:
+    """Return the relative paths in `cwd` that a text in the value of the parameter `name` stands for;
+    [] if it stands for none.
+
+    It names a path, also after a prefix and a colon ("dense:models/mine"), or an object of a module
+    ("package.module:attribute"): then the module's file, or the package.
+    """
+    before_colon, colon, path = text.rpartition(":")
+    if path and not expanded(path).is_absolute() and is_path(path, name, cwd):
+        return [path]
+    module = before_colon.partition(":")[0].partition(".")[0]
+    if not (colon and module):
+        return []
+    return [file for file in (f"{module}.py", module) if (cwd / file).exists()]
 
 
 def _zipped(inputs: Iterable[Path], base: Path, *, without: Path) -> bytes:

@@ -53,31 +53,26 @@ def run_all(
         while (waiting and not is_budget_spent) or running:
             while waiting and not is_budget_spent and len(running) < executor.side_by_side:
                 name = waiting.pop(0)
-                jobs[name].staging.mkdir()
-                journal = folder.journal(name, jobs[name].source or {})
-                if journal.is_file():  # answers that came before an earlier run was stopped
-                    jobs[name].results.mkdir()
-                    shutil.copyfile(journal, jobs[name].results / JOURNAL)
-                executor.start(jobs[name])
+                _begin(folder, jobs[name], executor)
                 running.append(name)
             ended = executor.ended()
             pause_s = _FIRST_PAUSE_S if ended else min(1.1 * pause_s, _LONGEST_PAUSE_S)
             for outcome in ended:
-                running.remove(outcome.name)
-                if outcome.lost:
-                    n_losses[outcome.name] += 1
-                    if n_losses[outcome.name] < _MAX_LOSSES:
-                        folder.drop(outcome.name)
-                        waiting.insert(0, outcome.name)
-                        continue
+                name = outcome.name
+                running.remove(name)
+                n_losses[name] += outcome.lost
+                if outcome.lost and n_losses[name] < _MAX_LOSSES:
+                    folder.drop(name)
+                    waiting.insert(0, name)  # it begins again, before the others
+                    continue
                 if outcome.failure is FailureKind.BUDGET:
                     is_budget_spent = True
                 if outcome.error:
-                    failed[outcome.name] = outcome.error
-                    folder.keep_failed(outcome.name)
+                    failed[name] = outcome.error
+                    folder.keep_failed(name)
                 else:
-                    folder.keep(outcome.name)
-                progress.ended(outcome.name, outcome.seconds, outcome.error)
+                    folder.keep(name)
+                progress.ended(name, outcome.seconds, outcome.error)
             progress.look_at([jobs[name].progress for name in running])
             time.sleep(pause_s)
     finally:
@@ -85,3 +80,15 @@ def run_all(
         executor.stop()
         folder.clear()
     return RunOutcomes(failed, waiting, is_budget_spent)
+
+
+def _begin(folder: SweepFolder, job: Job, executor: Executor) -> None:
+    """Start a run in its new staging folder, with the journal of answers that came before an earlier
+    run of it was stopped, if there is one.
+    """
+    job.staging.mkdir()
+    journal = folder.journal(job.name, job.source or {})
+    if journal.is_file():
+        job.results.mkdir()
+        shutil.copyfile(journal, job.results / JOURNAL)
+    executor.start(job)

@@ -168,7 +168,7 @@ def sweep(
         take_snapshot(session.snapshot, files, dataset_source(grid), session.fingerprint)
         with _reported(session), folder.locked(), in_force(settings):
             notes = [*grid.notes, *session.check_others(compare_all=compare_all)]
-            if force or not (race or only):
+            if force or not (race or only):  # a race of an earlier sweep is not continued
                 (folder.path / RACE).unlink(missing_ok=True)
             contest = None
             if race:
@@ -184,8 +184,8 @@ def sweep(
                 check_batches(grid, to_run, settings, session.log)
             session.remember_code(imports)
             local, opened = session.executors(executor, to_run, jobs, fork=fork)
-            with opened as runs:
-                result = session.run(to_run, runs, skipped, contest)
+            with opened as executor_of_runs:
+                result = session.run(to_run, executor_of_runs, skipped, contest)
             result = replace(result, notes=(*notes, *result.notes))
             if only:
                 result = _noted(result, [_note_on_only(grid_file)])
@@ -262,10 +262,10 @@ class _Session:
         for name in names:
             config = self.folder.config(name)
             source = config.get("source") or {}
-            fingerprint = source.get("dataset_fingerprint", "")
+            fingerprint = source.get("dataset_fingerprint", "")  # "": there is no older result
             if not fingerprint or fingerprint == self.fingerprint:
                 continue
-            if not config_now:
+            if not config_now:  # takes the data set, so only when it is needed
                 config_now = self._config_of_data()
             changes = data_changes(config, config_now) or "the data changed"
             outdated.setdefault(changes, []).append(name)
@@ -357,7 +357,9 @@ class _Session:
     def executors(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
     ) -> tuple[LocalExecutor, AbstractContextManager[Executor]]:
-        """Return the executor of this machine, and a context that opens the executor of the jobs."""
+        """Return the executor of this machine, which executes the comparison, and a context that opens
+        the executor of the jobs: the same, or the workers at an `address` if it is not "".
+        """
         configurations = [self.grid.runs[name] for name in to_run]
         packages = packages_of(configurations)
         side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
@@ -458,27 +460,43 @@ def _compare(
         left_out += folder.others(grid.runs)
     save_roles(folder.path, grid.baseline, sorted(left_out))
     paths = compared_folders(folder.path)
-    has_tables = any(map(tables_of, paths))
-    n_results = len(paths)
-    baseline = ""
-    board_texts: dict[Path, str] = {}
-    if not has_tables:
-        try:
-            results = load_results(folder.path)
-            table = results.leaderboard()
-        except RagbenchError as exc:
-            return replace(result, failed={**result.failed, COMPARISON: str(exc)})
-        n_results = len(results)
-        if any(other.name == grid.baseline for other in results):
-            baseline = grid.baseline
-        board = folder.path / "leaderboard.csv"
-        notes = (*result.notes, *_notes_on_comparison(results, grid.baseline))
-        result = replace(result, leaderboard=board, notes=notes, results=results)
-        board_texts = leaderboard_texts(board, results, table, baseline)
-    if grid.compare is None or n_results < 2:
+    if any(map(tables_of, paths)):
+        is_of_ragbench = grid.compare and grid.compare.path.name == "compare.ipynb"
+        if is_of_ragbench or len(paths) < 2:
+            return result
+        return _with_comparison(session, result, executor, "", {})
+    board = folder.path / "leaderboard.csv"
+    try:
+        results = load_results(folder.path)
+        table = results.leaderboard()
+    except RagbenchError as exc:
+        return replace(result, failed={**result.failed, COMPARISON: str(exc)})
+    has_baseline = any(other.name == grid.baseline for other in results)
+    baseline = grid.baseline if has_baseline else ""
+    board_texts = leaderboard_texts(board, results, table, baseline)
+    result = replace(result, leaderboard=board, results=results)
+    result = _noted(result, _notes_on_comparison(results, grid.baseline))
+    if len(results) < 2:
         write_changed(board_texts)
         return result
-    if has_tables and grid.compare.path.name == "compare.ipynb":
+    return _with_comparison(session, result, executor, baseline, board_texts)
+
+
+def _with_comparison(
+    session: _Session,
+    result: SweepResult,
+    executor: LocalExecutor,
+    baseline: str,
+    board_texts: Mapping[Path, str],
+) -> SweepResult:
+    """Write the leaderboard, and execute the comparison notebook unless it was made from the same
+    results; return the result with the notebook. Without a comparison notebook, only write.
+
+    `board_texts` are the files of the leaderboard; {} if there is none.
+    """
+    grid, folder = session.grid, session.folder
+    if grid.compare is None:
+        write_changed(board_texts)
         return result
     stamp = {
         "baseline": baseline,

@@ -86,8 +86,6 @@ def verify(
         ConfigError: there is nothing to verify, it cannot be run here (no key, an unknown model),
             or there is no consent to run its code.
     """
-    from rich.console import Console
-
     folder = Path(folder)
     paths = result_folders(folder) if folder.is_dir() else []
     if not paths:
@@ -103,9 +101,7 @@ def verify(
         copy = Path(temporary) / COMPARISON
         if tables_of(folder):
             paths.append(folder / COMPARISON)
-            shutil.copytree(folder, copy, symlinks=True)  # their targets are not copied
-            for table in tables_of(copy):
-                table.unlink()
+            _copy_without_tables(folder, copy)
         for path in paths:
             try:
                 jobs_by_name[path.name], notes[path.name] = _job_of(path, again, copy)
@@ -113,28 +109,44 @@ def verify(
                 verified[path.name] = Verification(path.name, 0, (str(exc),))
             except _AbsentError as exc:
                 verified[path.name] = Verification(path.name, 0, (), (str(exc),))
-        console = Console(stderr=True)
-        executor = LocalExecutor(
-            packages_of([job.parameters for job in jobs_by_name.values()]),
-            side_by_side=min(jobs or default_jobs(), max(1, len(jobs_by_name))),
-            fork=fork,
-            log=partial(console.print, highlight=False, markup=False, soft_wrap=True),
-        )
-        with again.locked():
-            progress = Progress(console, len(jobs_by_name))
-            outcomes = run_all(again, jobs_by_name, progress, executor)
-        errors = dict.fromkeys(outcomes.left, "not begun: the maximum cost is reached")
-        errors |= outcomes.failed
+        errors = _run_again(jobs_by_name, again, jobs, fork=fork)
         for name in jobs_by_name:
-            error = errors.get(name, "")
-            if error:
-                reason = f"it could not be made again: {error}"
+            if name in errors:
+                reason = f"it could not be made again: {errors[name]}"
                 verified[name] = Verification(name, 0, (reason,), notes[name])
             elif name == COMPARISON:
                 verified[name] = _compared(name, folder, copy, notes[name])
             else:
                 verified[name] = _compared(name, folder / name, again.path / name, notes[name])
     return [verified[path.name] for path in paths]
+
+
+def _copy_without_tables(folder: Path, copy: Path) -> None:
+    """Copy a sweep's folder but the tables at its top, which its comparison notebook makes again."""
+    shutil.copytree(folder, copy, symlinks=True)  # their targets are not copied
+    for table in tables_of(copy):
+        table.unlink()
+
+
+def _run_again(
+    jobs: Mapping[str, Job], again: SweepFolder, n_jobs: int | None, *, fork: bool
+) -> dict[str, str]:
+    """Run jobs into a new folder, `n_jobs` side by side (None: as many as the machine can); return
+    name -> error for each that did not succeed.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    executor = LocalExecutor(
+        packages_of([job.parameters for job in jobs.values()]),
+        side_by_side=min(n_jobs or default_jobs(), max(1, len(jobs))),
+        fork=fork,
+        log=partial(console.print, highlight=False, markup=False, soft_wrap=True),
+    )
+    with again.locked():
+        outcomes = run_all(again, jobs, Progress(console, len(jobs)), executor)
+    not_begun = dict.fromkeys(outcomes.left, "not begun: the maximum cost is reached")
+    return {**not_begun, **outcomes.failed}
 
 
 def accept(folder: str | Path) -> dict[str, list[str]]:
@@ -197,19 +209,25 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
         works_in = path.parent if stored.is_comparison else cwd
         confirm_cells(stored.notebook, stored.digest, n_cells, works_in)
     confirmed_imports = _confirm_imports(path, parameters, cwd)
-    edited = stored.config.get(EDITED)
-    if edited:
+    if edited := stored.config.get(EDITED):
         notes.append(f"edited by a person after it was made: {', '.join(edited)}")
     notes += _changed_environment(stored.config)
     location = Place(stored.written, _notebook_of(stored.cells), cwd, _RUN_TIMEOUT)
     source = None if stored.is_comparison else stored.source
     job = make_job(again, path.name, location, parameters, source=source, stamp={})
-    if not has_own_cells:  # then only confirmed modules are imported
-        guards = {PERMITTED: " ".join(confirmed_imports)}
-        if not confirmed_imports:
-            guards["PYTHONSAFEPATH"] = "1"
-        job = replace(job, environment={**job.environment, **guards})
+    if not has_own_cells:
+        job = _importing_only(confirmed_imports, job)
     return job, tuple(notes)
+
+
+def _importing_only(confirmed_imports: list[str], job: Job) -> Job:
+    """Return the job with variables by which its process imports none of the user's modules but the
+    confirmed ones.
+    """
+    guards = {PERMITTED: " ".join(confirmed_imports)}
+    if not confirmed_imports:
+        guards["PYTHONSAFEPATH"] = "1"  # nothing is imported from the working folder
+    return replace(job, environment={**job.environment, **guards})
 
 
 class _Stored(NamedTuple):
@@ -237,9 +255,7 @@ def _read_stored(path: Path) -> _Stored:
         DataError: one of them cannot be read.
     """
     notebook = path.with_name(f"{path.name}.ipynb")
-    is_comparison = path.name == COMPARISON
     check_inside(notebook, path.parent)
-    config: Mapping[str, Any]
     try:
         executed = read_json(notebook, "")
         metadata = executed["metadata"]
@@ -251,15 +267,7 @@ def _read_stored(path: Path) -> _Stored:
         digest, cells = digest_of({"cells": kept_cells})
         written = path.parent / metadata.get("papermill", {}).get("input_path", "")
         grid = path.parent / (metadata.get("ragbench", {}).get("grid") or written)
-        if is_comparison:
-            stamp = metadata["ragbench"]
-            parameters = {"sweep_dir": ".", "baseline": stamp["baseline"]}
-            config = {"parameters": parameters, "source": stamp, "environment": environment()}
-        elif tables_of(path):
-            check_inside(path / "config.json", path)
-            config = read_json(path / "config.json", "")
-        else:
-            config = load_result(path, check=False).config
+        config = _stored_config(path, metadata)
         config = {**config, "parameters": dict(config["parameters"])}
         source = dict(config.get("source", {}))
     except DataError:
@@ -268,7 +276,23 @@ def _read_stored(path: Path) -> _Stored:
         raise DataError(
             f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
         ) from exc
+    is_comparison = path.name == COMPARISON
     return _Stored(notebook, is_comparison, config, source, cells, digest, written, grid)
+
+
+def _stored_config(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return config.json of a stored result, or, for the comparison, what it would hold, by the metadata
+    of the notebook. The fields may be of wrong types, or missing.
+    """
+    if path.name == COMPARISON:
+        stamp = metadata["ragbench"]
+        parameters = {"sweep_dir": ".", "baseline": stamp["baseline"]}
+        return {"parameters": parameters, "source": stamp, "environment": environment()}
+    if tables_of(path):
+        check_inside(path / "config.json", path)
+        config: Mapping[str, Any] = read_json(path / "config.json", "")
+        return config
+    return load_result(path, check=False).config
 
 
 def _check_unchanged(stored: _Stored) -> None:
@@ -328,9 +352,9 @@ def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
     old_versions = {**old, **old.get("libraries", {})}
     new_versions = {**new, **new.get("libraries", {})}
     changed = []
-    for key, version in new_versions.items():
-        if key not in ("cores", "libraries") and old_versions.get(key) != version:
-            changed.append(f"{key} {old_versions.get(key)} -> {version}")
+    for name, version in new_versions.items():
+        if name not in ("cores", "libraries") and old_versions.get(name) != version:
+            changed.append(f"{name} {old_versions.get(name)} -> {version}")
     if changed:
         yield f"made in another environment: {', '.join(changed)}"
 
@@ -368,27 +392,28 @@ def _changed_files(path: Path) -> list[str]:
 def _values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
     """Return file -> its values, and the fingerprint of the dataset.
 
-    The files are the tables of a configuration, whose values are indexed by row and column and which
-    have the fingerprint "", or scores.csv and run.trec.
+    The files are scores.csv and run.trec, with values by query and measure or document; or the tables
+    of a configuration, with values by row and column, and the fingerprint "".
     """
-    values: dict[str, pd.Series[Any]] = {}
-    tables = tables_of(path)
-    if tables:
-        for table in tables:
-            read = pd.read_csv if table.suffix == ".csv" else pd.read_parquet
-            frame: Any = read(table)
-            values[table.name] = frame.stack(future_stack=True)
-        return values, ""
+    if tables := tables_of(path):
+        return {table.name: _table_values(table) for table in tables}, ""
     result = load_result(path, check=False)
-    columns = ["query_id", "measure", "value"]  # of the run: the query, the document, its score
+    scores = result.scores.set_index(["query_id", "measure"])["value"]
     rows = []
-    for query_id, scores in result.run.items():
-        for doc_id, score in scores.items():
+    for query_id, score_of_doc in result.run.items():
+        for doc_id, score in score_of_doc.items():
             rows.append((query_id, doc_id, score))
-    frames = {"scores.csv": result.scores, "run.trec": pd.DataFrame(rows, columns=columns)}
-    for name, frame in frames.items():
-        values[name] = frame.set_index(["query_id", "measure"])["value"]
-    return values, str(result.config["dataset"].get("fingerprint"))
+    run = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
+    run_scores = run.set_index(["query_id", "doc_id"])["score"]
+    fingerprint = str(result.config["dataset"].get("fingerprint"))
+    return {"scores.csv": scores, "run.trec": run_scores}, fingerprint
+
+
+def _table_values(table: Path) -> pd.Series[Any]:
+    """Return the values of a CSV or Parquet file by row and column."""
+    read: Any = pd.read_csv if table.suffix == ".csv" else pd.read_parquet
+    values: pd.Series[Any] = read(table).stack(future_stack=True)
+    return values
 
 
 def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterator[str]:
@@ -403,8 +428,9 @@ def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterat
     index = then.index.union(now.index)
     then = _with_unscored(then).reindex(index, fill_value="not there")
     now = _with_unscored(now).reindex(index, fill_value="not there")
-    gaps = (pd.to_numeric(then, errors="coerce") - pd.to_numeric(now, errors="coerce")).abs()
-    is_rounding = gaps < _ROUNDING
+    then_numbers = pd.to_numeric(then, errors="coerce")  # NaN for a text
+    now_numbers = pd.to_numeric(now, errors="coerce")
+    is_rounding = (then_numbers - now_numbers).abs() < _ROUNDING
     differs = (then != now) & ~is_rounding
     for key, old, new in zip(then.index[differs], then[differs], now[differs], strict=True):
         yield f"{file}, {', '.join(map(str, key))}: stored {old}, now {new}"
