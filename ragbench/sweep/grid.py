@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -149,21 +149,30 @@ def _checked(path: Path, table: _Table) -> GridFile:
     except ValidationError as exc:
         error = exc.errors(include_url=False)[0]
         keys = error["loc"]
-        message = error["msg"].partition(" or instance")[0]
-        expected = _EXPECTED.get(str(keys[0])) or _EXPECTED.get(str(keys[-1])) or message
-        problem = f"{'.'.join(map(str, keys))} is {error['input']!r}: {expected}"
         if error["type"] == "extra_forbidden":
-            is_at_top = len(keys) == 1
-            names = GridFile.model_fields if is_at_top else _Sweep.model_fields
-            problem = unknown("key", keys[-1], names)
-            # no misspelt section, so probably a parameter that lacks its section
-            if is_at_top and not nearest(keys[0], names):
-                section = "axes" if isinstance(error["input"], list) else "fixed"
-                problem += f"; a parameter of the configurations is in [{section}]"
+            problem = _unknown_key(keys, error["input"])
+        else:
+            message = error["msg"].partition(" or instance")[0]
+            expected = _EXPECTED.get(str(keys[0])) or _EXPECTED.get(str(keys[-1])) or message
+            problem = f"{'.'.join(map(str, keys))} is {error['input']!r}: {expected}"
         if path.is_file():
             line = toml_line(path.read_text(encoding="utf-8-sig"), keys)
             problem = f"{path}, line {line}: {problem}"
         raise ConfigError(problem) from exc
+
+
+def _unknown_key(keys: Sequence[str | int], value: Any) -> str:
+    """Return the message for a key that a grid may not have, at the top of the file or, of two keys,
+    in the section [sweep].
+    """
+    is_at_top = len(keys) == 1
+    names = GridFile.model_fields if is_at_top else _Sweep.model_fields
+    problem = unknown("key", keys[-1], names)
+    is_misspelt_section = is_at_top and nearest(keys[0], names)
+    if is_at_top and not is_misspelt_section:  # probably a parameter that lacks its section
+        section = "axes" if isinstance(value, list) else "fixed"
+        problem += f"; a parameter of the configurations is in [{section}]"
+    return problem
 
 
 def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
@@ -185,19 +194,18 @@ def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
             f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for "
             "its result"
         )
-    given = assignments(overrides, notebook.types, "parameter")
-    overriding = _relative_to_runs(given, _working_folder(path))
-    file = _overridden(file, overriding)
+    overriding = assignments(overrides, notebook.types, "parameter")
+    file = _overridden(file, _relative_to_runs(overriding, _working_folder(path)))
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
-    runs, requests, names = _named(combinations, notes, folder)
+    named = _named(combinations, notes, folder)
     return Grid(
         path=path,
         name=file.sweep.name or path.stem,
         notebook=notebook,
-        compare=_compare(file.sweep.compare, notebook, folder, notes),
-        runs=runs,
-        requests=requests,
-        baseline=_baseline(file.sweep.baseline, names, notebook),
+        compare=_compare_notebook(file.sweep.compare, notebook, folder, notes),
+        runs=named.runs,
+        requests=named.requests,
+        baseline=_baseline(file.sweep.baseline, named.combinations, notebook),
         run_timeout=file.sweep.run_timeout,
         notes=tuple(notes),
     )
@@ -226,19 +234,20 @@ def _overridden(file: GridFile, values: _Table) -> GridFile:
     if not values:
         return file
 
-    def others(table: _Table) -> _Table:
+    def without_them(table: _Table) -> _Table:
         return {name: value for name, value in table.items() if name not in values}
 
     axes: dict[str, list[Any]] = {}
-    for name, axis in file.axes.items():
-        if name not in values:
-            axes[name] = [others(value) if isinstance(value, dict) else value for value in axis]
+    for name, axis in without_them(file.axes).items():
+        # the values of an axis may be tables of several parameters
+        axes[name] = [without_them(value) if isinstance(value, dict) else value for value in axis]
+    baseline = without_them(file.sweep.baseline)
     return file.model_copy(
         update={
-            "fixed": {**others(file.fixed), **values},
+            "fixed": {**without_them(file.fixed), **values},
             "axes": axes,
-            "run": [others(entry) for entry in file.run],
-            "sweep": file.sweep.model_copy(update={"baseline": others(file.sweep.baseline)}),
+            "run": [without_them(entry) for entry in file.run],
+            "sweep": file.sweep.model_copy(update={"baseline": baseline}),
         }
     )
 
@@ -251,21 +260,18 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
     axes = {name: _axis(name, values, notebook) for name, values in file.axes.items()}
     _check_given_once(file.fixed, axes)
     fixed = _typed("[fixed]", file.fixed, notebook)
-    crossed: list[_Table] = []
-    if axes or not file.run:
-        for parts in itertools.product(*axes.values()):
-            values = dict(fixed)
-            for part in parts:
-                values.update(part)
-            crossed.append(values)
-    filled = [{**notebook.defaults, **values} for values in crossed]
-    for entry in excluded:
-        if not any(_matches(parameters, entry) for parameters in filled):
-            notes.append(f"exclude {entry} fits no combination")
+    crossed = _crossed(fixed, axes.values()) if axes or not file.run else []
+    fitting: set[int] = set()  # the numbers of the entries that exclude a combination
     combinations = []
-    for values, parameters in zip(crossed, filled, strict=True):
-        if not any(_matches(parameters, entry) for entry in excluded):
+    for values in crossed:
+        parameters = {**notebook.defaults, **values}
+        excluding = [i for i, entry in enumerate(excluded) if _matches(parameters, entry)]
+        fitting.update(excluding)
+        if not excluding:
             combinations.append(values)
+    for i, entry in enumerate(excluded):
+        if i not in fitting:
+            notes.append(f"exclude {entry} fits no combination")
     for entry in file.run:
         combinations.append({**fixed, **_typed("[[run]]", entry, notebook)})
     is_file_empty = not fixed and not axes and not file.run
@@ -274,6 +280,19 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
             raise ConfigError("the grid is empty: every combination is excluded")
         raise ConfigError("the grid is empty: give [axes] with lists of values, or [[run]] entries")
     return combinations
+
+
+def _crossed(fixed: _Table, axes: Iterable[list[_Table]]) -> list[_Table]:
+    """Return a table for every choice of one entry from each axis: the fixed parameters and those of
+    the chosen entries.
+    """
+    crossed = []
+    for entries in itertools.product(*axes):
+        values = dict(fixed)
+        for entry in entries:
+            values.update(entry)
+        crossed.append(values)
+    return crossed
 
 
 def _check_given_once(fixed: _Table, axes: Mapping[str, Sequence[_Table]]) -> None:
@@ -332,45 +351,56 @@ def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     return True
 
 
-def _named(
-    combinations: Iterable[_Table], notes: list[str], folder: Path
-) -> tuple[dict[str, _Table], dict[str, _Table], list[tuple[str, _Table]]]:
-    """Return three views of the combinations: name -> parameters of each configuration, name -> how
-    its requests are sent, and a pair of name and parameters (with the system) for every combination.
+class _Named(NamedTuple):
+    """The configurations of a grid by name: their parameters (`runs`), and how their `requests` are
+    sent; and the name and the parameters (with the system) of every combination.
+    """
 
-    Combinations with the same parameters are one configuration, and a note says so.
+    runs: dict[str, _Table]
+    requests: dict[str, _Table]
+    combinations: list[tuple[str, _Table]]
+
+
+def _named(combinations: Iterable[_Table], notes: list[str], folder: Path) -> _Named:
+    """Name the combinations of a grid. Those with the same parameters are one configuration, on which a
+    note is added.
 
     Raises:
         ConfigError: a configuration is invalid, or they differ in their data.
     """
-    runs: dict[str, _Table] = {}
-    requests: dict[str, _Table] = {}
-    names: list[tuple[str, _Table]] = []
+    named = _Named({}, {}, [])
     for combination in combinations:
         parameters = configuration(combination)
         name = config_name(parameters)
-        names.append((name, {**parameters, "system": combination.get("system", "")}))
-        if name in runs:
+        with_system = {**parameters, "system": combination.get("system", "")}
+        named.combinations.append((name, with_system))
+        if name in named.runs:
             notes.append(f"{name} is in the grid more than once; it is run once")
-        else:
-            try:
-                check_parameters(parameters, folder=folder)
-            except (ConfigError, DataError) as exc:
-                raise ConfigError(f"configuration {name}: {exc}") from exc
-            runs[name] = parameters
-            requests[name] = {key: combination[key] for key in REQUESTS if key in combination}
-    for key in ("dataset", "corpus", "split", "limit"):
-        values = sorted({str(run[key]) for run in runs.values() if key in run})
+            continue
+        try:
+            check_parameters(parameters, folder=folder)
+        except (ConfigError, DataError) as exc:
+            raise ConfigError(f"configuration {name}: {exc}") from exc
+        named.runs[name] = parameters
+        named.requests[name] = {key: combination[key] for key in REQUESTS if key in combination}
+    _check_same_data(named.runs.values())
+    return named
+
+
+def _check_same_data(runs: Iterable[_Table]) -> None:
+    """Refuse configurations on different data: their results are compared question by question."""
+    runs = list(runs)
+    for name in ("dataset", "corpus", "split", "limit"):
+        values = sorted({str(run[name]) for run in runs if name in run})
         if len(values) > 1:
             raise ConfigError(
-                f"{key} takes {len(values)} values ({', '.join(values)}); configurations are "
+                f"{name} takes {len(values)} values ({', '.join(values)}); configurations are "
                 "compared question by question, so give each its own grid file"
             )
-    return runs, requests, names
 
 
-def _baseline(part: _Table, names: Sequence[tuple[str, _Table]], notebook: Notebook) -> str:
-    """Return the name of the one configuration with these parameters; "" if `part` is empty.
+def _baseline(part: _Table, combinations: Sequence[tuple[str, _Table]], notebook: Notebook) -> str:
+    """Return the name of the one configuration that has the parameters `part`; "" if `part` is empty.
 
     Raises:
         ConfigError: they fit none, or several.
@@ -379,7 +409,7 @@ def _baseline(part: _Table, names: Sequence[tuple[str, _Table]], notebook: Noteb
         return ""
     values = _typed("[sweep] baseline", part, notebook)
     fitting: list[str] = []
-    for name, parameters in names:
+    for name, parameters in combinations:
         if name not in fitting and _matches(parameters, values):
             fitting.append(name)
     if len(fitting) != 1:
@@ -390,27 +420,26 @@ def _baseline(part: _Table, names: Sequence[tuple[str, _Table]], notebook: Noteb
     return fitting[0]
 
 
-def _compare(name: str, notebook: Notebook, folder: Path, notes: list[str]) -> Notebook | None:
-    """Return the comparison notebook: the named one, or compare.ipynb next to the grid file or to the
-    notebook of the runs. None, with a note, if there is none.
+def _compare_notebook(
+    name: str, notebook: Notebook, folder: Path, notes: list[str]
+) -> Notebook | None:
+    """Return the comparison notebook: the named one, or ("") compare.ipynb next to the grid file, in
+    `folder`, or next to the notebook of the runs. None, with a note, if there is none.
 
     Raises:
         ConfigError: it cannot be read, or lacks a parameter that a sweep sets.
     """
-    path: Path | None = None
     if name:
-        path = folder / name
+        paths = [folder / name]
     else:
-        for candidate in (folder / "compare.ipynb", notebook.path.parent / "compare.ipynb"):
-            if candidate.is_file():
-                path = candidate
-                break
-    if path is None:
+        candidates = (folder / "compare.ipynb", notebook.path.parent / "compare.ipynb")
+        paths = [path for path in candidates if path.is_file()]
+    if not paths:
         notes.append(
             "there is no compare.ipynb next to the grid file, so no comparison notebook is made"
         )
         return None
-    compare = read_notebook(path)
+    compare = read_notebook(paths[0])
     for parameter in ("sweep_dir", "baseline"):
         if parameter not in compare.defaults:
             raise ConfigError(
@@ -465,19 +494,20 @@ def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
     come before anything is spent.
     """
     folder = working_folder(grid)
-    first = next(iter(grid.runs.values()))
-    source = {
-        "notebook": grid.notebook.path.name,
-        "notebook_sha256": grid.notebook.digest,
-        "dataset_fingerprint": load_named(first, folder).fingerprint if "dataset" in first else "",
-    }
+    first = next(iter(grid.runs.values()))  # all have the same data
+    fingerprint = load_named(first, folder).fingerprint if "dataset" in first else ""
     sources = {}
     for name, parameters in grid.runs.items():
-        sources[name] = dict(source)
+        source = {
+            "notebook": grid.notebook.path.name,
+            "notebook_sha256": grid.notebook.digest,
+            "dataset_fingerprint": fingerprint,
+        }
         if parameters.get("system"):
-            sources[name]["system_sha256"] = system_digest(str(parameters["system"]), folder)
+            source["system_sha256"] = system_digest(str(parameters["system"]), folder)
         if digest := criteria_digest(spec_of(parameters), folder):
-            sources[name]["criteria_sha256"] = digest
+            source["criteria_sha256"] = digest
+        sources[name] = source
     return sources
 
 
@@ -488,16 +518,15 @@ def input_files(grid: Grid) -> list[Path]:
     Notebooks are not among them: they are read once anyway, and saving an open one changes nothing.
     """
     folder = working_folder(grid)
-    first = next(iter(grid.runs.values()))
-    testset = folder / expanded(str(first.get("dataset") or ""))
-    systems = [folder / expanded(str(run.get("system") or "")) for run in grid.runs.values()]
-    criteria = []
+    # names of systems and criteria that are not files are left out at the end
+    systems = [str(run.get("system") or "") for run in grid.runs.values()]
+    criteria: list[str] = []
     for run in grid.runs.values():
-        for criterion in spec_of(run).criteria:
-            if isinstance(criterion, str):
-                criteria.append(folder / expanded(criterion))
-    paths = [grid.path, *systems, *criteria]
-    if first.get("dataset") and testset.exists() and is_testset(testset):
+        criteria += [text for text in spec_of(run).criteria if isinstance(text, str)]
+    paths = [grid.path, *(folder / expanded(name) for name in [*systems, *criteria])]
+    dataset = next(iter(grid.runs.values())).get("dataset")
+    testset = folder / expanded(str(dataset or ""))
+    if dataset and testset.exists() and is_testset(testset):
         inside = sorted(testset.iterdir()) if testset.is_dir() else [testset]
         paths += [path for path in inside if path.name != "corpus.jsonl"]
     return [path for path in dict.fromkeys(paths) if path.is_file()]
@@ -505,10 +534,12 @@ def input_files(grid: Grid) -> list[Path]:
 
 def dataset_source(grid: Grid) -> DatasetSource | None:
     """Return from where the runs of a grid load their dataset; None if they load none."""
-    first, folder = next(iter(grid.runs.values())), working_folder(grid)
+    folder = working_folder(grid)
+    first = next(iter(grid.runs.values()))  # all have the same data
     if "dataset" not in first:
         return None
-    dataset, corpus = (resolved_name(first.get(name, ""), folder) for name in ("dataset", "corpus"))
+    dataset = resolved_name(first["dataset"], folder)
+    corpus = resolved_name(first.get("corpus", ""), folder)
     return DatasetSource(dataset, first.get("split", "test"), corpus)
 
 

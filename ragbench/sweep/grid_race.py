@@ -82,11 +82,9 @@ class Contest:
             with suppress(DataError, ConfigError):  # it has no result yet
                 stored_scores[name], _ = self._answered(name, len(self.race.draws))
         # Only the configurations with the fewest unscored questions are raced.
-        min_unscored = min((values.count(None) for values in stored_scores.values()), default=0)
-        scores = {}
-        for name, values in stored_scores.items():
-            if values.count(None) == min_unscored:
-                scores[name] = values
+        n_unscored = {name: values.count(None) for name, values in stored_scores.items()}
+        fewest = min(n_unscored.values(), default=0)
+        scores = {name: stored_scores[name] for name, n in n_unscored.items() if n == fewest}
         if len(scores) < 3:
             return (
                 "the savings of a race cannot be estimated: there are no stored scores to race on"
@@ -122,23 +120,28 @@ class Contest:
             maximum cost was reached), the outcomes of the last round, and the decision of the race
             in a sentence.
         """
-        race, outcomes = self.race, RunOutcomes({}, [], False)
+        race = self.race
+        outcomes = RunOutcomes({}, [], False)
         while end := race.next_end:
             n_draws = _draws_to_answer(race, end)
             to_ask = self._unfinished(jobs, n_draws)
-            progress = Progress(type(console)(quiet=True), len(to_ask))
-            outcomes = run_all(self.folder, to_ask, progress, executor)
+            quiet = type(console)(quiet=True)
+            outcomes = run_all(self.folder, to_ask, Progress(quiet, len(to_ask)), executor)
             if outcomes.failed or outcomes.left:
                 return {}, outcomes, race.summary
             race = self._after_round(race, n_draws, end)
-            dropped = race.stopped.keys() & n_draws.keys()
+            dropped = race.stopped.keys() & n_draws.keys()  # in this round
             for name in dropped & jobs.keys():
                 self._note_reason(name, race.table["reason"][name])
-            record = {"made_from": self.made_from, "race": asdict(race)}
-            write_durably(self.folder.path / RACE, json.dumps(record, ensure_ascii=False) + "\n")
+            self._store(race)
             _show(race, dropped, console)
         left = {name: job for name, job in jobs.items() if name not in race.stopped}
         return left, outcomes, race.summary
+
+    def _store(self, race: Race) -> None:
+        """Write the race as far as it came, from which it can continue."""
+        record = {"made_from": self.made_from, "race": asdict(race)}
+        write_durably(self.folder.path / RACE, json.dumps(record, ensure_ascii=False) + "\n")
 
     def _unfinished(self, jobs: Mapping[str, Job], n_draws: Mapping[str, int]) -> dict[str, Job]:
         """Return a job for each configuration that has not yet answered its draws, in the order of
@@ -148,7 +151,7 @@ class Contest:
         for name, n in n_draws.items():
             if name not in jobs:
                 continue
-            job = self._part(jobs[name], n)
+            job = self._job_of_round(jobs[name], n)
             if not self.folder.is_finished(name, job.configuration, job.source or {}):
                 unfinished[name] = job
         return unfinished
@@ -172,8 +175,10 @@ class Contest:
         note_on_top(notebook, f"**In the race of this sweep:** {reason}.", RACE)
         write_durably(path, notebook_text(notebook))
 
-    def _part(self, job: Job, n_draws: int) -> Job:
-        """Return the part of a job that answers the first draws."""
+    def _job_of_round(self, job: Job, n_draws: int) -> Job:
+        """Return the job that answers the questions of the first draws alone, by the measure of the
+        race, in the notebook of one cell.
+        """
         digest = digest_of(_NOTEBOOK)[0]
         return replace(
             job,
@@ -220,6 +225,26 @@ def contest_of(
     Raises:
         ConfigError: a race is not possible.
     """
+    _check_race(grid, folder, margin)
+    first = next(iter(grid.runs.values()))
+    spec = spec_of(first)
+    data = select_questions(load_named(first, working_folder(grid)), spec)
+    if measure == "auto":
+        has_evidence = any(case.evidence for case in data.cases)
+        measure = "span_recall_auc" if has_evidence else "nDCG@10"
+    [loaded] = load_measures((measure,))
+    race = Race(loaded.name, margin, draws_of(data, spec.seed), dict.fromkeys(grid.runs, ()))
+    race.values  # noqa: B018  # refuses a measure that is not one from 0 to 1
+    parts = json.dumps([grid.runs, sources, race.measure, margin, race.draws], sort_keys=True)
+    made_from = hashlib.sha256(parts.encode()).hexdigest()
+    stored_race, stored_from = load_race(folder.path)
+    if stored_race and stored_from == made_from:  # the same race, interrupted
+        race = stored_race
+    return Contest(folder, measure, race, made_from)
+
+
+def _check_race(grid: Grid, folder: SweepFolder, margin: float) -> None:
+    """Raise ConfigError if the configurations of a grid cannot race; see `contest_of`."""
     if folder.only:
         raise ConfigError("a race is between all configurations of a grid; leave out `only`")
     if lacking := [name for name in NEEDED if name not in grid.notebook.defaults]:
@@ -232,21 +257,6 @@ def contest_of(
     first = next(iter(grid.runs.values()))
     if any(run.get("seed") != first.get("seed") for run in grid.runs.values()):
         raise ConfigError("seed takes several values; a race has one order of questions")
-    data = select_questions(load_named(first, working_folder(grid)), spec_of(first))
-    if measure == "auto":
-        has_evidence = any(case.evidence for case in data.cases)
-        measure = "span_recall_auc" if has_evidence else "nDCG@10"
-    [loaded] = load_measures((measure,))
-    race = Race(
-        loaded.name, margin, draws_of(data, spec_of(first).seed), dict.fromkeys(grid.runs, ())
-    )
-    race.values  # noqa: B018  # refuses a measure that is not one from 0 to 1
-    parts = json.dumps([grid.runs, sources, race.measure, margin, race.draws], sort_keys=True)
-    made_from = hashlib.sha256(parts.encode()).hexdigest()
-    stored_race, stored_from = load_race(folder.path)
-    if stored_race and stored_from == made_from:  # the same race, interrupted
-        race = stored_race
-    return Contest(folder, measure, race, made_from)
 
 
 def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
@@ -267,26 +277,19 @@ def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
 
 def answer_round(values: Mapping[str, Any]) -> Result:
     """Evaluate a configuration on the questions of the first rounds by the measure of a race, and save
-    the result; `values` are the parameters of a run of `Contest`.
+    the result. `values` are the global variables of the notebook, among them the parameters of its job
+    (`Contest._job_of_round`).
     """
     names = {*EvaluationSpec.model_fields, *OF_PIPELINE, "dataset", "corpus", "split", "system"}
     parameters = {name: values[name] for name in names if name in values}
-    data, spec = load_named(parameters, Path()), spec_of(parameters)
-    data = select_questions(data, spec)
+    spec = spec_of(parameters)
+    data = select_questions(load_named(parameters, Path()), spec)
     draws = draws_of(data, spec.seed)[: values[DRAWS]]
-    spec = spec.replaced(
-        measures=(values["race_measure"],),
-        perspectives=(),
-        interventions=(),
-    )
+    questions = data.select([*chain.from_iterable(draws)])
+    system = system_of(parameters, data)
+    spec = spec.replaced(measures=(values["race_measure"],), perspectives=(), interventions=())
     folder = Path(values["results_dir"])
-    result = evaluate(
-        data.select([*chain.from_iterable(draws)]),
-        system_of(parameters, data),
-        spec,
-        parameters=parameters,
-        journal=folder,
-    )
+    result = evaluate(questions, system, spec, parameters=parameters, journal=folder)
     journal = folder / JOURNAL
     answers = journal.read_bytes() if journal.is_file() else b""
     save(result, folder)
