@@ -45,12 +45,9 @@ def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
         for value in run.values():
             if not isinstance(value, str):
                 continue
-            name = value
             if value == "env":  # the model that the environment names
-                provider, model = parse(value)
-                name = f"{provider}:{model}"
-            match = _MODEL.search(name)
-            if match:
+                value = ":".join(parse(value))
+            if match := _MODEL.search(value):  # also after a kind, as in "dense:openai:e"
                 models.add(match[0])
     free = Price(0.0, 0.0)
     return sorted(model for model in models if price_of(model) != free)

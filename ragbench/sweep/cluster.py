@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from importlib.metadata import version
 from multiprocessing import current_process
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ragbench.errors import ConfigError, SweepError, require
 from ragbench.network import is_loopback
@@ -50,12 +50,12 @@ class DaskExecutor:
         self._packer = packer
         self._side_by_side = side_by_side
         self._log = log
-        self._running: dict[str, tuple[Any, Job, float]] = {}
+        self._running: dict[str, _RunAtWork] = {}
         self._cluster, self._client = _connected(address)
         self._address = address
-        self._data: Any = None
+        self._inputs_on_workers: Any = None  # a future, once the input files are sent
         try:
-            self._wait()
+            self._wait_for_worker()
             own_version = {"ragbench": remote.versions()["ragbench"]}
             # `importlib.metadata.version` runs on workers without ragbench, too
             versions = self._client.run(version, "ragbench-lab", on_error="return")
@@ -87,32 +87,37 @@ class DaskExecutor:
                 raise ConnectionError("the scheduler is gone")
             # The input files are sent before the first run, and again if the workers that had them
             # are lost.
-            if getattr(self._data, "status", "") != "finished":
-                self._wait()
-                self._data = self._client.scatter(self._packer.inputs, broadcast=True)
+            if getattr(self._inputs_on_workers, "status", "") != "finished":
+                self._wait_for_worker()
+                inputs = self._packer.inputs
+                self._inputs_on_workers = self._client.scatter(inputs, broadcast=True)
             task = self._packer.packed(job)
             key = f"ragbench-{job.name}-{uuid.uuid4().hex}"
-            future = self._client.submit(_run, task, self._data, key=key, retries=0)
-        self._running[job.name] = future, job, time.monotonic()
+            future = self._client.submit(_run, task, self._inputs_on_workers, key=key, retries=0)
+        self._running[job.name] = _RunAtWork(future, job, time.monotonic())
 
     def ended(self) -> list[Outcome]:
-        """Return how the runs ended that have ended since the last call."""
+        """Return how the runs ended that have ended since the last call; [] if none has."""
         outcomes = []
-        for name, (future, job, began) in list(self._running.items()):
-            if future.done() and (outcome := self._outcome(future, job, time.monotonic() - began)):
+        for run in list(self._running.values()):
+            if not run.future.done():
+                continue
+            outcome = self._outcome(run)
+            if outcome is not None:  # else another worker runs it again
                 outcomes.append(outcome)
-                del self._running[name]
-                future.release()
+                del self._running[run.job.name]
+                run.future.release()
         return outcomes
 
     def stop(self) -> None:
         """Cancel the runs at work; each worker then ends its own."""
         if self._running and self._client.status == "running":
-            self._client.cancel([future for future, _, _ in self._running.values()], force=True)
+            self._client.cancel([run.future for run in self._running.values()], force=True)
         self._running = {}
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
+        """Raise SweepError if the scheduler is lost during the block."""
         try:
             yield
         except OSError as exc:
@@ -120,33 +125,46 @@ class DaskExecutor:
                 f"{self._address} is lost ({exc}); the same command continues with the other runs"
             ) from exc
 
-    def _wait(self) -> None:
-        """Wait for a worker; clusters that grow with their tasks have none before the first."""
+    def _wait_for_worker(self) -> None:
+        """Wait until the cluster has a worker. One that grows with its tasks has none before the first,
+        so a trivial task is submitted.
+        """
         if not self._client.ncores():
             self._log(f"No worker is connected to {self._address}; the runs wait for one.")
-            require("distributed", "dask").wait(
-                self._client.submit(version, "ragbench-lab", pure=False)
-            )
+            trivial_task = self._client.submit(version, "ragbench-lab", pure=False)
+            require("distributed", "dask").wait(trivial_task)
 
-    def _outcome(self, future: Any, job: Job, seconds: float) -> Outcome | None:
-        """Return how a job ended on a worker; None if its worker died and another runs it again."""
+    def _outcome(self, run: "_RunAtWork") -> Outcome | None:
+        """Return how a run ended whose future is done; None if its worker died before the result came
+        back, and another runs it again.
+        """
         from distributed import KilledWorker
 
-        if future.status == "finished":
+        name = run.job.name
+        seconds = time.monotonic() - run.began
+        if run.future.status == "finished":
             try:
-                return remote.unpack(future.result(timeout=_CONNECT_S), job, seconds)
+                return remote.unpack(run.future.result(timeout=_CONNECT_S), run.job, seconds)
             except SweepError as exc:
-                return Outcome(job.name, seconds, str(exc), lost=False)
-            except (OSError, CancelledError):  # its worker died; another computes it again
+                return Outcome(name, seconds, str(exc), lost=False)
+            except (OSError, CancelledError):
                 return None
-        if future.status == "error":
-            cause = future.exception()
+        if run.future.status == "error":
+            cause = run.future.exception()
             error = f"the worker could not run it: {type(cause).__name__}: {cause}"
             if isinstance(cause, KilledWorker):
                 error = "its workers died again and again while they ran it (out of memory?)"
-            return Outcome(job.name, seconds, error, lost=False)
+            return Outcome(name, seconds, error, lost=False)
         error = f"it was lost again and again by the cluster at {self._address}"
-        return Outcome(job.name, seconds, error, lost=True)
+        return Outcome(name, seconds, error, lost=True)
+
+
+class _RunAtWork(NamedTuple):
+    """A run on the cluster: Dask's future of it, its job, and when it began (`time.monotonic`)."""
+
+    future: Any
+    job: Job
+    began: float
 
 
 def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
@@ -156,9 +174,8 @@ def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
     from distributed import get_worker
 
     worker: Any = get_worker()
-    current_process().daemon = (
-        False  # as Dask's nannies start workers; such a process may not start others
-    )
+    # Dask's nannies start workers as daemons, which may not start other processes
+    current_process().daemon = False
     key = worker.get_current_task()
 
     def is_executing() -> bool:
@@ -186,7 +203,8 @@ def _connected(address: str) -> tuple[Any, Any]:
             "dask://local?workers=4"
         )
     workers, scheme, host, port = match.groups()
-    if scheme is None:
+    is_local = scheme is None  # "dask://local" matches without one
+    if is_local:
         # Each run has a process anyway, so that the workers are threads of this one and share what
         # its runs fork from.
         cluster = distributed.LocalCluster(

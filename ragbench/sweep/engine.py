@@ -47,22 +47,19 @@ class InProcessEngine(Engine):  # type: ignore[misc]
         started: Callable[[Callable[[], None]], None] = lambda write: None,
         **_: Any,
     ) -> None:
-        """Run the cells up to the first that raises, whose traceback is then its output; tell
-        `started` before how to write the notebook as it is.
+        """Run the cells up to the first that raises, whose traceback is then its output; papermill calls
+        this.
 
-        papermill writes it before and after each cell, which takes a tenth of the time of a run;
-        here it is written every few seconds, and at the end.
+        papermill writes the notebook before and after each cell, which takes a tenth of the time of a
+        run; here it is written every few seconds, and at the end.
+
+        Args:
+            nb_man: the notebook, and the functions by which papermill follows its execution.
+            started: is called first, with a function that writes the notebook as it is.
         """
         one_line_warnings()  # as in a kernel's process, which has ipykernel before ragbench
-        write, written = nb_man.save, time.monotonic()
-
-        def write_sometimes(**options: Any) -> None:
-            nonlocal written
-            if time.monotonic() - written > _WRITE_EVERY_S:
-                write(**options)
-                written = time.monotonic()
-
-        nb_man.save = write_sometimes
+        write = nb_man.save
+        nb_man.save = _at_intervals(write)
         started(write)
         if os.environ.get("PYTHONSAFEPATH"):
             sys.path[:] = filter(None, sys.path)
@@ -86,6 +83,21 @@ class InProcessEngine(Engine):  # type: ignore[misc]
             InProcessInteractiveShell.clear_instance()
 
 
+def _at_intervals(write: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that writes as `write` does if its last call is `_WRITE_EVERY_S` ago, and else
+    does nothing.
+    """
+    written = time.monotonic()
+
+    def write_sometimes(**options: Any) -> None:
+        nonlocal written
+        if time.monotonic() - written > _WRITE_EVERY_S:
+            write(**options)
+            written = time.monotonic()
+
+    return write_sometimes
+
+
 class _Kernel(InProcessKernel):
     async def do_execute(self, *args: Any, **options: Any) -> Any:
         # ipykernel 7 asks it which thread Ctrl-C interrupts, where a cell awaits something.
@@ -102,10 +114,10 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
     """
 
     def run(self) -> None:
+        """Execute all cells of the notebook."""
         self.reset_execution_trackers()
-        self.cells: dict[
-            str, tuple[Any, int]
-        ] = {}  # by the id of the message that asked for their execution
+        # id of the message that asked for the execution of a cell -> the cell and its number
+        self.cells: dict[str, tuple[Any, int]] = {}
         self.kc = self.km.client()
         self.kc.allow_stdin = False
         self.kc.start_channels()
@@ -127,15 +139,15 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
         cell.outputs = []
         self.clear_before_next_output = False
 
-        def receive(
-            message: dict[str, Any],
-        ) -> None:  # in the kernel's thread for output, while the cell runs
-            if parent := message["parent_header"].get("msg_id"):
+        def receive(message: dict[str, Any]) -> None:
+            """Put an output into the cell that it belongs to, which is not always the one at work."""
+            request_id = message["parent_header"].get("msg_id")
+            if request_id:
+                output_cell, index = self.cells.setdefault(request_id, (cell, cell_index))
                 with suppress(CellExecutionComplete):
-                    self.process_message(
-                        message, *self.cells.setdefault(parent, (cell, cell_index))
-                    )
+                    self.process_message(message, output_cell, index)
 
+        # it is called in the kernel's thread for output, while the cell runs
         self.kc.iopub_channel.call_handlers = receive
         self.kc.execute(cell.source)  # returns when the cell has ended
         message = self.kc.get_shell_msg()

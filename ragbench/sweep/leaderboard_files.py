@@ -42,26 +42,32 @@ def leaderboard_texts(
 def _board_texts(
     path: Path, table: pd.DataFrame, measure: str, compared: pd.DataFrame | None
 ) -> dict[Path, str]:
-    """Return the texts of leaderboard.csv, in which every figure is a number, and leaderboard.md."""
+    """Return the texts of leaderboard.csv and leaderboard.md, by their paths."""
     from ragbench.report import leaderboard_markdown
 
+    markdown = leaderboard_markdown(table, measure, compared)
+    return {
+        path: _board_csv(table),
+        path.with_suffix(".md"): f"{markdown}\nEvery measure is in {path.name}.\n",
+    }
+
+
+def _board_csv(table: pd.DataFrame) -> str:
+    """Return a leaderboard as CSV, in which every figure is a number: "93/110" (questions scored, of
+    all) in a column NAME_n becomes 93 there and 110 in a column NAME_of next to it.
+    """
     rows = table.copy()
     for name in ("label", "retriever", "chunking"):
         rows[name] = rows[name].map(escape_formula)
     for name in map(str, table):
         if name.endswith("_n"):
-            counts = rows[name].str.partition("/")  # "93/110": scored, of all questions
+            counts = rows[name].str.partition("/")  # columns 0 and 2: before and after the "/"
             rows[name] = counts[0].astype("Int64")
             position = list(map(str, rows)).index(name)
             rows.insert(position + 1, f"{name[:-2]}_of", counts[2].astype("Int64"))
-    csv = rows.to_csv(
+    return rows.to_csv(
         index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
     )
-    markdown = leaderboard_markdown(table, measure, compared)
-    return {
-        path: csv,
-        path.with_suffix(".md"): f"{markdown}\nEvery measure is in {path.name}.\n",
-    }
 
 
 def write_changed(texts: Mapping[Path, str]) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,9 +156,10 @@ def _parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list
     for node in tree.body:
         match node:
             case ast.AnnAssign(ast.Name(name), annotation, ast.expr() as value):
-                kinds = re.sub(r"\[.*\]", "", ast.unparse(annotation))
+                # "list[str] | None" names the types list and None
+                type_names = re.sub(r"\[.*\]", "", ast.unparse(annotation))
             case ast.Assign([ast.Name(name)], value):
-                kinds = ""
+                type_names = ""
             case _:
                 continue
         try:
@@ -169,9 +170,8 @@ def _parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list
                 "the parameters cell); expected a plain value, because it is part of the "
                 "configuration"
             ) from exc
-        # an annotation such as "str | int" names several types
-        words = re.findall(r"\w+", kinds or type(defaults[name]).__name__)
-        types[name] = [_TYPES[word] for word in words if word in _TYPES]
+        type_names = type_names or type(defaults[name]).__name__
+        types[name] = [_TYPES[word] for word in re.findall(r"\w+", type_names) if word in _TYPES]
     return defaults, types
 
 
@@ -188,13 +188,14 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
     """
     lines = source.split("\n")
     for node in ast.parse(source).body:
-        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)):
-            continue
-        value, name = node.value.value, ast.unparse(node.targets[0])
-        if not isinstance(value, str) or node.lineno != node.end_lineno:
-            continue
+        match node:
+            case ast.Assign([target, *_], ast.Constant(str(value))):
+                is_on_one_line = node.lineno == node.end_lineno
+            case _:
+                continue
+        name = ast.unparse(target)
         moved = ",".join(_moved(part, name, cwd, folder) for part in parts_of(value, name))
-        if moved != value:
+        if is_on_one_line and moved != value:
             lines[node.lineno - 1] = f"{name} = {json.dumps(moved, ensure_ascii=False)}"
     return "\n".join(lines)
 
@@ -228,8 +229,9 @@ def note_on_top(notebook: dict[str, Any], text: str, tag: str) -> None:
     """Put a paragraph on top of a notebook, in a cell with a tag, in place of one that has it."""
     cells = [cell for cell in notebook["cells"] if tag not in cell["metadata"].get("tags", [])]
     note = {"cell_type": "markdown", "metadata": {"tags": [tag]}, "source": text}
-    # Cells have ids since format 4.5, and must not have any before.
-    note |= {"id": tag} if any("id" in cell for cell in cells) else {}
+    cells_have_ids = any("id" in cell for cell in cells)
+    if cells_have_ids:  # since format 4.5; they must not have any before
+        note["id"] = tag
     notebook["cells"] = [note, *cells]
 
 
@@ -249,25 +251,17 @@ def without_machine(
         renamed: text -> its replacement, everywhere.
         folders: absolute folders and what replaces them in outputs and metadata.
     """
-    checkout = str(Path(__file__).parents[2])  # ragbench's own warnings name it
-    all_folders = {str(Path.home()): "~", checkout: "<ragbench>", sys.prefix: "<python>", **folders}
-    short_names = {folder.rstrip("/\\"): short for folder, short in all_folders.items()}
-    longest_first = sorted(filter(None, short_names), key=len, reverse=True)
-    # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
-    # In tracebacks a colour code, which ends in a letter, precedes the path.
-    absolute = re.compile(
-        rf"(\x1b\[[\d;]*m|(?<![\w.~:/\\-]))({'|'.join(map(re.escape, longest_first))})(?=[/\\])"
-    )
+    without_folders = _folder_shortener(folders)
+
+    def clean_text(text: str, *, is_output: bool) -> str:
+        for old, new in renamed.items():
+            text = text.replace(old, new)
+        return without_folders(_CELL_FILE.sub("<cell>", text)) if is_output else text
 
     def clean(value: Any, *, is_output: bool) -> Any:
         """Return a part of the notebook with texts replaced; folders only in outputs and metadata."""
         if isinstance(value, str):
-            for old, new in renamed.items():
-                value = value.replace(old, new)
-            if not is_output:
-                return value
-            value = _CELL_FILE.sub("<cell>", value)
-            return absolute.sub(lambda match: match[1] + short_names[match[2]], value)
+            return clean_text(value, is_output=is_output)
         if isinstance(value, list):
             return [clean(part, is_output=is_output) for part in value]
         if isinstance(value, dict):
@@ -281,3 +275,24 @@ def without_machine(
 
     cleaned: dict[str, Any] = clean(notebook, is_output=False)
     return cleaned
+
+
+def _folder_shortener(folders: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that replaces absolute folders in a text: the given ones (folder -> its
+    replacement), the user's home, Python's folder and ragbench's.
+    """
+    checkout = str(Path(__file__).parents[2])  # ragbench's own warnings name it
+    all_folders = {str(Path.home()): "~", checkout: "<ragbench>", sys.prefix: "<python>", **folders}
+    short_names = {folder.rstrip("/\\"): short for folder, short in all_folders.items()}
+    longest_first = sorted(filter(None, short_names), key=len, reverse=True)
+    # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
+    # In tracebacks a colour code, which ends in a letter, precedes the path.
+    pattern = re.compile(
+        rf"(\x1b\[[\d;]*m|(?<![\w.~:/\\-]))({'|'.join(map(re.escape, longest_first))})(?=[/\\])"
+    )
+
+    def shorten(match: re.Match[str]) -> str:
+        before, folder = match.groups()
+        return f"{before}{short_names[folder]}"
+
+    return lambda text: pattern.sub(shorten, text)

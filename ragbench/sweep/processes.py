@@ -26,9 +26,8 @@ from ragbench.sweep import preload
 from ragbench.sweep.job import Job
 from ragbench.sweep.worker import tidy
 
-_GRACE = (
-    60.0  # a run that is too slow reports so by itself; this is for code that lets no thread do so
-)
+# Seconds: a run that is too slow reports so by itself; this is for code that lets no thread do so.
+_GRACE = 60.0
 _MEMORY_PER_RUN = 1.5e9
 _SERVER_DIED = 255  # what multiprocessing reports of a process whose end no one has seen
 _THREADS = (
@@ -166,14 +165,15 @@ class LocalExecutor:
         job.input.write_text(job.text, encoding="utf-8")
         (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
         (job.staging / "worker.log").touch()
-        for n_tries in (1, 2, 3):
+        for attempt in (1, 2, 3):
             try:
-                self._running.append(self._started(job))
+                self._running.append(self._start_process(job))
                 return
             except (OSError, EOFError) as exc:
-                if n_tries == 3:
+                if attempt == 3:
                     raise SweepError(f"no process can be started: {exc}") from exc
-                if n_tries == 2 and self._context.get_start_method() == "forkserver":
+                is_forking = self._context.get_start_method() == "forkserver"
+                if attempt == 2 and is_forking:
                     self._context = multiprocessing.get_context("spawn")
                     self._log(
                         f"Each run starts a new Python process, which takes "
@@ -185,7 +185,7 @@ class LocalExecutor:
         outcomes = []
         for run in list(self._running):
             outcome = _outcome_of(run)
-            if outcome is None:
+            if outcome is None:  # it is at work
                 continue
             _kill(run.process)
             self._running.remove(run)
@@ -202,7 +202,7 @@ class LocalExecutor:
             _kill(run.process)
         self._running = []
 
-    def _started(self, job: Job) -> _Running:
+    def _start_process(self, job: Job) -> _Running:
         """Start the process of a run, with its part of the cores, and return its handle."""
         receiver, sender = self._context.Pipe(duplex=False)
         threads = threads_of(self.side_by_side, os.environ)
@@ -214,7 +214,9 @@ class LocalExecutor:
         with sender, _without_main():
             process.start()
         now = time.monotonic()
-        deadline = now + job.run_timeout + _GRACE if job.run_timeout else float("inf")
+        deadline = float("inf")
+        if job.run_timeout:
+            deadline = now + job.run_timeout + _GRACE
         return _Running(job, process, receiver, now, deadline)
 
 

@@ -19,36 +19,35 @@ class Progress(progress.Progress):
 
     def __init__(self, console: Console, total: int, *, skipped: int = 0) -> None:
         super().__init__(total, "sweep", "runs", skipped)
-        self._console, self._last = console, total
-        self._within = ""
+        self._console = console
+        self._line_of_run = ""
 
     def look_at(self, files: Iterable[Path]) -> None:
         """Show the line of the first run at work that has one in its file."""
-        self._within = ""
+        self._line_of_run = ""
         for file in files:
             try:
-                self._within = file.read_text(encoding="utf-8")
+                self._line_of_run = file.read_text(encoding="utf-8")
             except OSError:  # this run shows none yet, or works on another machine
                 continue
-            if self._within:
+            if self._line_of_run:
                 break
         self.update(0)
 
     def _line(self, seconds: float, width: int) -> str:
-        if not self._within:
+        """Return the line of the sweep and of the run at work; where that is too long, the run's."""
+        if not self._line_of_run:
             return super()._line(seconds, width)
-        line = f"sweep: {self.n} of {self._last} runs; {self._within}"
-        return line if len(line) <= width else self._within
+        line = f"sweep: {self.n} of {self._total} runs; {self._line_of_run}"
+        return line if len(line) <= width else self._line_of_run
 
     def ended(self, name: str, seconds: float, error: str) -> None:
+        """Count a run that has ended, and print a line on it; `error` is "" if it succeeded."""
         self.clear()
         self.n += 1
         minutes, rest = divmod(round(seconds), 60)
-        ending = (
-            f"failed after {minutes}:{rest:02}: {error}"
-            if error
-            else f"done in {minutes}:{rest:02}"
-        )
+        time_taken = f"{minutes}:{rest:02}"
+        ending = f"failed after {time_taken}: {error}" if error else f"done in {time_taken}"
         # Names and errors hold brackets, which must not be taken for markup.
-        line = f"[{self.n}/{self._last}] {name} {ending}"
+        line = f"[{self.n}/{self._total}] {name} {ending}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -59,13 +59,15 @@ class SweepFolder:
             SweepError: another sweep is at work here.
         """
         with ExitStack() as locks:
-            with ExitStack() as beginning:  # releases the lock of the folder at its end
-                self._lock(beginning, "lock", _BEGIN_S if self.only else 0)
-                names = self.only or [path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")]
+            with ExitStack() as folder_lock:  # released at the end of this block
+                self._lock(folder_lock, "lock", _BEGIN_S if self.only else 0)
+                names: Sequence[str] = self.only
+                if not self.only:  # all configurations that another sweep has locked
+                    names = [path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")]
                 for name in names:
                     self._lock(locks, f"lock-{name}", 0)
                 if not self.only:
-                    locks.push(beginning.pop_all())  # the lock of the folder is kept, too
+                    locks.push(folder_lock.pop_all())  # kept to the end, too
             self.clear()
             yield
 
@@ -97,14 +99,14 @@ class SweepFolder:
         """
         own_stems = {f"{STAGING}{name}" for name in self.only}
         for left in self.path.glob(f"{STAGING}*"):
+            if not left.is_dir():  # lock files have such names, too
+                continue
             stem, _, process = left.name.rpartition("-")
-            is_to_clear = not own_stems or (stem in own_stems and process.isdigit())
-            if is_to_clear:
+            is_own = stem in own_stems and process.isdigit()
+            if is_own or not self.only:
                 self._move_journal(left)
-                # A worker of a killed sweep may live for another moment and still write there. Lock
-                # files have such names, too, and stay.
-                if left.is_dir():
-                    shutil.rmtree(left, ignore_errors=True)
+                # a worker of a killed sweep may live for another moment and still write there
+                shutil.rmtree(left, ignore_errors=True)
 
     def is_finished(
         self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]
@@ -140,18 +142,21 @@ class SweepFolder:
         return [path.name for path in result_folders(self.path) if path.name not in names]
 
     def keep(self, name: str) -> None:
-        """Move the files of the run in `staging(name)` into place.
+        """Make the result of a successful run the result of its configuration: move its files from
+        `staging(name)` into place, and remove what an older run left.
 
-        A process that is killed in between leaves a configuration that is not finished, because its
-        notebook goes first and comes last.
+        The notebook is what makes a configuration finished. The old one is removed first and the new
+        one moved last, so that a process killed in between leaves a configuration that is not finished.
         """
         staging = self.staging(name)
-        self.notebook(name).unlink(missing_ok=True)
+        notebook = self.notebook(name)
+        notebook.unlink(missing_ok=True)
         self.forget_journals(name)
         self._move_journal(staging)  # a run of a race has one: it answers more questions later
-        if (staging / name).is_dir():
-            swap_in(staging / name, self.path / name, staging / "old")
-        (staging / f"{name}.ipynb").replace(self.notebook(name))
+        result = staging / name
+        if result.is_dir():
+            swap_in(result, self.path / name, staging / "old")
+        (staging / notebook.name).replace(notebook)
         self.failed_notebook(name).unlink(missing_ok=True)
         flush_folder(self.path)
         shutil.rmtree(staging, ignore_errors=True)
@@ -189,11 +194,10 @@ class SweepFolder:
 
     def _move_journal(self, staging: Path) -> None:
         """Move the journal of a run that is not finished out of its folder."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # there is no journal or no job
             job = json.loads((staging / "job.json").read_text(encoding="utf-8"))
-            (staging / job["name"] / JOURNAL).replace(
-                self.journal(job["name"], job["source"] or {})
-            )
+            journal = staging / job["name"] / JOURNAL
+            journal.replace(self.journal(job["name"], job["source"] or {}))
 
     def digest(self) -> str:
         """Return the SHA-256 of all files of the compared results, the inputs of a comparison

@@ -50,12 +50,7 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
         _execute(job, writers)
         if job.source is not None:
             _stamp(job)
-            system = str(job.configuration.get("system", ""))
-            is_recorded = system.endswith(RECORDED)  # its failed answers cannot be asked for again
-            receiver = "system" if system else "language model"
-            if not tables_of(job.results):
-                allow_failed = job.allow_failed or is_recorded
-                _check_requests(job.results, receiver, allow_failed=allow_failed)
+            _check_requests(job)
         tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
         error = printable(_explain(exc))
@@ -201,22 +196,26 @@ def _check_system(job: Job) -> None:
         )
 
 
-def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
-    """Raise _UnusableError if requests of a run failed, or were not sent for lack of money. Replies
-    that came back are stored, so running it again sends the others alone.
-
-    `asked` names the receiver of the requests, for the message.
+def _check_requests(job: Job) -> None:
+    """Raise _UnusableError if requests of a run were not sent for lack of money, or failed although the
+    job does not allow that. Replies that came back are stored, so running it again sends the others
+    alone. A run that wrote tables in place of a result is not checked.
     """
-    failed = failed_requests(results)
+    if tables_of(job.results):
+        return
+    failed = failed_requests(job.results)
     unaffordable = [reason for kind, reason in failed if kind is FailureKind.BUDGET]
     if unaffordable:
         raise _UnusableError(
             f"{len(unaffordable)} requests were not sent. {unaffordable[0]}", FailureKind.BUDGET
         )
-    if failed and not allow_failed:
+    system = str(job.configuration.get("system", ""))
+    is_recorded = system.endswith(RECORDED)  # its failed answers cannot be asked for again
+    if failed and not (job.allow_failed or is_recorded):
+        receiver = "system" if system else "language model"
         kind, reason = failed[0]
         raise _UnusableError(
-            f"{len(failed)} requests to a {asked} failed, the first: {reason}. What came back is "
+            f"{len(failed)} requests to a {receiver} failed, the first: {reason}. What came back is "
             "stored, so the same command asks for the rest only; --allow-failed takes the run as "
             "it is",
             kind,
@@ -229,30 +228,33 @@ def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
     An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would
     give the same.
     """
-    replies: list[dict[str, Any]] = []
+    failures = []
     for name in ("answers.jsonl", "judgements.jsonl"):
         for line in (results / name).read_text(encoding="utf-8").split("\n"):
             record = json.loads(line) if line.strip() else {}
-            usage = record.get("usage")
-            if isinstance(usage, list):  # a verdict of several requests
-                replies += usage
-            else:
-                replies.append(usage or record)  # a system's failure is in the answer itself
-    failures = []
-    for reply in replies:
-        if reply.get("error") is None:
-            continue
-        kind = FailureKind(reply.get("failure") or FailureKind.ERROR)
-        reason = " ".join(reply["error"].split())
-        failures.append((kind, reason))
+            for reply in _replies_of(record):
+                if reply.get("error") is not None:
+                    kind = FailureKind(reply.get("failure") or FailureKind.ERROR)
+                    reason = " ".join(reply["error"].split())
+                    failures.append((kind, reason))
     return failures
+
+
+def _replies_of(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a record of an answer or a verdict states on each of its requests: in `usage`, which
+    is a list if a verdict took several; else in the record itself, as for the answer of a system.
+    """
+    usage = record.get("usage")
+    if isinstance(usage, list):
+        return usage
+    return [usage or record]
 
 
 def _explain(exc: Exception) -> str:
     """Return the reason why a run failed, in one line."""
     from papermill.exceptions import PapermillExecutionError
 
-    if isinstance(exc, PapermillExecutionError):
+    if isinstance(exc, PapermillExecutionError):  # a cell raised it
         lines = f"{exc.ename}: {exc.evalue}".strip().splitlines()
         return lines[0] if len(lines) < 2 else f"{lines[0]} ... {lines[-1]}"
     if isinstance(exc, OSError) and exc.errno in _FULL:
@@ -306,17 +308,7 @@ def tidy(job: Job, error: str = "") -> None:
         _mark(notebook, error)
     notebook = without_machine(notebook, job.renamed, job.folders)
     for cell in notebook["cells"]:
-        tags = cell["metadata"].get("tags", [])
-        if "injected-parameters" in tags:
-            cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
-            if "id" in cell:
-                cell["id"] = "injected-parameters"
-        # hidden, so that results are on the first screen
-        if {*tags} & {"injected-parameters", "parameters"}:
-            cell["metadata"] |= {
-                "jupyter": {"source_hidden": True},
-                "transient": {"remove_source": True},
-            }
+        _tidy_parameters(cell, job)
     for part in (notebook, *notebook["cells"]):  # times are in timings.json alone
         part["metadata"].pop("execution", None)
         for name in ("start_time", "end_time", "duration"):
@@ -326,3 +318,19 @@ def tidy(job: Job, error: str = "") -> None:
     if job.stamp:
         notebook["metadata"]["ragbench"] = job.stamp
     write_durably(job.output, notebook_text(notebook))
+
+
+def _tidy_parameters(cell: dict[str, Any], job: Job) -> None:
+    """Hide a cell of parameters, so that results are on the first screen, and give injected ones the
+    paths from the sweep's folder. Other cells are unchanged; `cell` is changed in place.
+    """
+    tags = cell["metadata"].get("tags", [])
+    if "injected-parameters" in tags:
+        cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
+        if "id" in cell:
+            cell["id"] = "injected-parameters"
+    if {*tags} & {"injected-parameters", "parameters"}:
+        cell["metadata"] |= {
+            "jupyter": {"source_hidden": True},
+            "transient": {"remove_source": True},
+        }

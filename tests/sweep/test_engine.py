@@ -378,14 +378,14 @@ def test_where_the_process_to_fork_from_cannot_start_each_run_has_a_fresh_one(
 ) -> None:
     messages: list[str] = []
     executor = LocalExecutor([], side_by_side=1, log=messages.append)
-    started = executor._started
+    started = executor._start_process
 
     def refuse(job: Job) -> Any:
         if executor._context.get_start_method() == "forkserver":
             raise EOFError
         return started(job)
 
-    monkeypatch.setattr(executor, "_started", refuse)
+    monkeypatch.setattr(executor, "_start_process", refuse)
     assert run(executor, "a", "print(x)").error == ""
     assert len(messages) == (1 if "forkserver" in multiprocessing.get_all_start_methods() else 0)
 
