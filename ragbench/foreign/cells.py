@@ -53,6 +53,16 @@ def number_of(cell: Any, *, decimal_comma: bool = False) -> float | None:
     return number if math.isfinite(number) else math.nan
 
 
+def score_of(cell: Any, *, decimal_comma: bool = False) -> float:
+    """Return the number in a cell; NaN where there is none.
+
+    >>> score_of("passed"), score_of("n/a"), score_of("Berlin"), score_of([1])
+    (1.0, nan, nan, nan)
+    """
+    number = number_of(cell, decimal_comma=decimal_comma)
+    return math.nan if number is None else number
+
+
 def is_category(fields: Mapping[str, Any]) -> bool:
     """Return True for a score of Langfuse in words, whose `value` is 0 unless a configuration numbers
     the categories.

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragbench.errors import DataError, printable, require
 from ragbench.files import COMPRESSED_ERRORS, parse_json
-from ragbench.foreign.cells import id_of, number_of, question_of
+from ragbench.foreign.cells import id_of, question_of, score_of
 from ragbench.foreign.score_columns import Scored
 
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -34,13 +34,12 @@ def rows_of_inspect_log(value: Mapping[str, Any]) -> list[Scored]:
     A measure that the sample lacks is NaN, and so are all measures of a sample with an error.
     """
     samples = [sample for sample in value["samples"] if isinstance(sample, Mapping)]
-    no_scores: dict[str, float] = {}
+    all_missing: dict[str, float] = {}  # each measure of the log -> NaN
     for sample in samples:
-        for name in _scores(sample):
-            no_scores[name] = math.nan
+        all_missing |= dict.fromkeys(_scores(sample), math.nan)
     rows = []
     for sample in samples:
-        scores = dict(no_scores)
+        scores = dict(all_missing)
         if not sample.get("error"):
             scores.update(_scores(sample))
         rows.append(Scored(id_of(sample.get("id")), question_of(sample.get("input")), scores))
@@ -53,28 +52,25 @@ def read_inspect_archive(path: Path) -> dict[str, Any]:
     Raises:
         DataError: the file is not such an archive or damaged, or a file in it is too large.
     """
-    samples = []
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            if "summaries.json" in names:
-                summaries = _content(archive, path, "summaries.json")
-                return {"eval": {}, "samples": summaries}
-            for name in names:
-                if name.startswith("samples/"):
-                    samples.append(_content(archive, path, name))
+            if "summaries.json" in names:  # all samples without their messages
+                return {"eval": {}, "samples": _read_json(archive, path, "summaries.json")}
+            sample_files = [name for name in names if name.startswith("samples/")]
+            samples = [_read_json(archive, path, name) for name in sample_files]
     except COMPRESSED_ERRORS as exc:
         raise DataError(f"{path} could not be read as a log of Inspect: {exc}") from exc
-    if not samples and "header.json" in names:
+    if samples:
+        return {"eval": {}, "samples": samples}
+    if "header.json" in names:
         raise DataError(
             f"{path} is a log of Inspect without samples; run it without --no-log-samples, and until a sample "
             "is finished"
         )
-    if not samples:
-        raise DataError(
-            f"{path}: expected a log of Inspect with samples, found {', '.join(names[:10])}"
-        )
-    return {"eval": {}, "samples": samples}
+    raise DataError(
+        f"{path}: expected a log of Inspect with samples, found {', '.join(names[:10])}"
+    )
 
 
 def task_of_inspect_log(path: Path) -> tuple[str, str]:
@@ -86,7 +82,7 @@ def task_of_inspect_log(path: Path) -> tuple[str, str]:
             header = parse_json(path.read_text(encoding="utf-8"))
         elif path.suffix.lower() == ".eval":
             with zipfile.ZipFile(path) as archive:
-                header = _content(archive, path, "header.json")
+                header = _read_json(archive, path, "header.json")
         else:
             return "", ""
     except (*COMPRESSED_ERRORS, KeyError, ValueError, DataError):
@@ -100,7 +96,7 @@ def task_of_inspect_log(path: Path) -> tuple[str, str]:
     return str(run.get("task", "")), str(run.get("model", ""))
 
 
-def _content(archive: zipfile.ZipFile, path: Path, name: str) -> Any:
+def _read_json(archive: zipfile.ZipFile, path: Path, name: str) -> Any:
     """Return the value of a JSON file in the archive.
 
     Raises:
@@ -174,5 +170,4 @@ def _number(value: Any) -> float:
     """Return a number or grade as a number; NaN for any other value."""
     if isinstance(value, str) and value in _LETTERS:
         return _LETTERS[value]
-    number = number_of(value)
-    return math.nan if number is None else number
+    return score_of(value)

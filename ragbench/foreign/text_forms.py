@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ragbench.errors import DataError, abridged, printable
-from ragbench.foreign.cells import number_of, question_of
+from ragbench.foreign.cells import number_of, question_of, score_of
 from ragbench.foreign.score_columns import Scored
 from ragbench.registry import find_measure
 from ragbench.testsets.fields import read_cell
@@ -60,30 +60,18 @@ def rows_of_trec_output(text: str, source: str) -> list[Scored]:
     Raises:
         DataError: a line has another form, or there are means alone.
     """
-    lines = []
-    for place, line in enumerate(text.splitlines(), 1):
-        parts = line.split()
-        if not parts or parts[0] == "runid":
-            continue
-        if len(parts) != 3:
-            raise DataError(
-                f"{source}, line {place}: expected a measure, a query and a value, found "
-                f"{abridged(printable(line), 80)!r}"
-            )
-        lines.append(parts)
+    lines = _trec_lines(text, source)
     # trec_eval writes the measure first, ir_measures second: see which column has more known measures
-    n_measures_first = _n_measures([line[0] for line in lines])
-    n_measures_second = _n_measures([line[1] for line in lines])
+    n_measures_first = sum(_is_trec_measure(first) for first, _, _ in lines)
+    n_measures_second = sum(_is_trec_measure(second) for _, second, _ in lines)
     is_ir_measures = n_measures_second > n_measures_first
     scores: dict[str, dict[str, float]] = {}
     for first, second, value in lines:
         measure, query_id = (second, first) if is_ir_measures else (first, second)
         is_mean = query_id.casefold() in _ALL
         is_count = measure.startswith("num_")
-        if is_mean or is_count:
-            continue
-        number = number_of(value)
-        scores.setdefault(query_id, {})[printable(measure)] = math.nan if number is None else number
+        if not is_mean and not is_count:
+            scores.setdefault(query_id, {})[printable(measure)] = score_of(value)
     if not scores:
         raise DataError(
             f"{source} has means over all queries alone; write the values of each with -q (trec_eval, "
@@ -92,8 +80,28 @@ def rows_of_trec_output(text: str, source: str) -> list[Scored]:
     return [Scored(query_id, "", found) for query_id, found in scores.items()]
 
 
-def _n_measures(names: list[str]) -> int:
-    return sum(find_measure(name) is not None or name.startswith("num_") for name in names)
+def _trec_lines(text: str, source: str) -> list[list[str]]:
+    """Return the three fields of each line, without blank lines and the name of the run.
+
+    Raises:
+        DataError: a line has another number of fields.
+    """
+    lines = []
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        if not fields or fields[0] == "runid":
+            continue
+        if len(fields) != 3:
+            raise DataError(
+                f"{source}, line {number}: expected a measure, a query and a value, found "
+                f"{abridged(printable(line), 80)!r}"
+            )
+        lines.append(fields)
+    return lines
+
+
+def _is_trec_measure(name: str) -> bool:
+    return find_measure(name) is not None or name.startswith("num_")
 
 
 def promptfoo_groups(names: Sequence[str]) -> list[range]:
@@ -130,16 +138,24 @@ def rows_of_promptfoo_table(
     scored = []
     for cells in rows:
         variables = dict(zip(names[:n_variables], cells, strict=False))
-        description = ""
-        if len(variables) > 1:
-            description = variables.pop("Description", "")
-        question = question_of(variables) if any(variables.values()) else description
+        question = _question_of_variables(variables)
         for system, group in zip(systems, groups, strict=True):
             cells_of_prompt = {names[place]: cells[place] for place in group}
             if cells_of_prompt["Status"]:
                 scores = _promptfoo_scores(cells_of_prompt)
                 scored.append(Scored("", question, scores, system))
     return scored
+
+
+def _question_of_variables(variables: dict[str, str]) -> str:
+    """Return the question that the variables of a test state. A column "Description" next to variables
+    counts only if these are empty.
+    """
+    description = ""
+    if len(variables) > 1:
+        description = variables.get("Description", "")
+        variables = {name: cell for name, cell in variables.items() if name != "Description"}
+    return question_of(variables) if any(variables.values()) else description
 
 
 def _prompt_names(headers: Sequence[str]) -> list[str]:
@@ -168,8 +184,7 @@ def _promptfoo_scores(cells_of_prompt: Mapping[str, str]) -> dict[str, float]:
     is_error = status.casefold() == "error"
     scores = {}
     for name, cell in cells.items():
-        number = None if is_error else number_of(cell)
-        scores[printable(str(name))] = math.nan if number is None else number
+        scores[printable(str(name))] = math.nan if is_error else score_of(cell)
     return scores
 
 
@@ -180,6 +195,28 @@ def rows_of_junit(content: bytes, source: str) -> list[Scored]:
     Raises:
         DataError: the file is not a JUnit report.
     """
+    root = _xml_root(content, source)
+    rows = []
+    for case in root.iter("testcase"):
+        parts = [case.get("classname", ""), case.get("name", "")]
+        query_id = "::".join(filter(None, parts))
+        if query_id:
+            rows.append(Scored(query_id, "", _scores_of_test(case)))
+    if not rows:
+        tags = ", ".join(dict.fromkeys(element.tag for element in root.iter()))
+        raise DataError(
+            f"{source}: expected tests of JUnit (testcase), found {abridged(tags, 200)}"
+        )
+    return rows
+
+
+def _xml_root(content: bytes, source: str) -> ElementTree.Element:
+    """Return the outermost element of an XML file.
+
+    Raises:
+        DataError: the file is an HTML page, is not valid XML, or declares entities, whose expansion could
+            fill the memory.
+    """
     if content.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
         raise DataError(
             f"{source} is an HTML page; expected a table (CSV, JSON), or a report of JUnit in XML"
@@ -187,29 +224,22 @@ def rows_of_junit(content: bytes, source: str) -> list[Scored]:
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise DataError(f"{source} declares entities, which no report of JUnit has")
     try:
-        root = ElementTree.fromstring(content)
+        return ElementTree.fromstring(content)
     except ElementTree.ParseError as exc:
         raise DataError(f"{source} is not valid XML: {exc}") from exc
-    rows = []
-    for case in root.iter("testcase"):
-        parts = [case.get("classname", ""), case.get("name", "")]
-        query_id = "::".join(filter(None, parts))
-        if not query_id:
-            continue
-        passed = 1.0
-        if case.find("failure") is not None:
-            passed = 0.0
-        if case.find("error") is not None or case.find("skipped") is not None:
-            passed = math.nan
-        scores = {"passed": passed}
-        for item in case.iter("property"):
-            number = number_of(item.get("value"))
-            if number is not None and item.get("name"):
-                scores.setdefault(printable(item.get("name", "")), number)
-        rows.append(Scored(query_id, "", scores))
-    if not rows:
-        tags = ", ".join(dict.fromkeys(element.tag for element in root.iter()))
-        raise DataError(
-            f"{source}: expected tests of JUnit (testcase), found {abridged(tags, 200)}"
-        )
-    return rows
+
+
+def _scores_of_test(case: ElementTree.Element) -> dict[str, float]:
+    """Return the measures of a test of JUnit: "passed", and its properties that are numbers."""
+    passed = 1.0
+    if case.find("failure") is not None:
+        passed = 0.0
+    if case.find("error") is not None or case.find("skipped") is not None:
+        passed = math.nan
+    scores = {"passed": passed}
+    for item in case.iter("property"):
+        name = item.get("name")
+        number = number_of(item.get("value"))
+        if name and number is not None:
+            scores.setdefault(printable(name), number)
+    return scores

@@ -1,0 +1,158 @@
+"""Scores that are nested in the fields of a record: objects and lists of named scores, and records of one
+score each, as MLflow, Phoenix, Langfuse, LangSmith, TruLens and others write them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragbench.errors import printable
+from ragbench.foreign.cells import is_blank, is_category, number_of
+from ragbench.foreign.score_columns import MEASURES, Record
+from ragbench.testsets.fields import column_name, read_cell
+
+_SCORES = (
+    "scores score metrics metrics_data named_scores metric_scores measures feedback feedbacks "
+    "feedback_stats feedback_results evaluation evaluations evaluation_results eval evals assessments "
+    "results annotations grades"
+).split()
+"""Fields in which scores are nested."""
+_NAMES = ("assessment_name", "key", *MEASURES)
+_NUMBERS = ("score", "value", "number_value", "numeric_value")
+_NUMBERS_AND_VERDICTS = (*_NUMBERS, "passed", "pass", "success", "correct")
+"""Fields of a record of one score: the name of the measure, and its value."""
+_ANNOTATION = re.compile(r"annotation_(.+)_(score|label|error)")
+"""Columns of a table of Phoenix: each annotation has several."""
+
+
+def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str, Any], list[str]]:
+    """Return a record with its nested scores as separate columns, and the names of these columns.
+
+    Scores are nested in a field such as `scores` (an object, a list, or the JSON text of one) and in
+    Phoenix's columns `annotation_NAME_score`; an experiment's `run`, `example` and `item` have fields
+    of their own, which become columns. A score that occurs twice keeps its first value.
+
+    >>> flattened({"id": "q1", "scores": {"recall": 1, "mrr": 0.5}})
+    ({'id': 'q1', 'recall': 1.0, 'mrr': 0.5}, ['recall', 'mrr'])
+    """
+    flat: dict[str, Any] = {}
+    scores: dict[str, float] = {}
+    for name, value in record.items():
+        column = column_name(name)
+        if _ANNOTATION.fullmatch(str(name)):
+            continue
+        if column in _SCORES or column.endswith("_score"):  # NAME_score of Phoenix
+            if isinstance(value, str):
+                value = read_cell(value.strip())
+            if isinstance(value, Mapping | list):
+                for measure, score in named_scores(value).items():
+                    scores.setdefault(measure, score)
+                continue
+        # a result is of one evaluation, next to its name
+        flat[str(name)] = _result_cell(value) if column == "result" else value
+    for measure, score in _annotation_scores(record, decimal_comma).items():
+        scores.setdefault(measure, score)
+    for part in ("run", "example", "item"):  # of an experiment: the answer, and the question
+        inner = flat.get(part)
+        if isinstance(inner, Mapping):
+            del flat[part]
+            flat = {**inner, **flat}
+    return {**flat, **scores}, list(scores)
+
+
+def _annotation_scores(record: Record, decimal_comma: bool) -> dict[str, float]:
+    """Return measure -> score from Phoenix's columns `annotation_NAME_score`, `..._label` and
+    `..._error`; {} for a record without them.
+    """
+    fields_by_measure: dict[str, dict[str, Any]] = {}
+    for name, value in record.items():
+        annotation = _ANNOTATION.fullmatch(str(name))
+        if annotation:
+            measure, field = annotation.groups()
+            if decimal_comma and field == "score":
+                value = number_of(value, decimal_comma=True)
+            fields_by_measure.setdefault(measure, {})[field] = value
+    scores: dict[str, float] = {}
+    for measure, fields in fields_by_measure.items():
+        scores.setdefault(printable(measure), score_in(fields))
+    return scores
+
+
+def _result_cell(value: Any) -> Any:
+    """Return the score in a result that is a record, or the text of one; any other value unchanged."""
+    if isinstance(value, str) and value.startswith("{"):
+        value = read_cell(value)
+    if isinstance(value, Mapping) and not {*_NUMBERS, "label"}.isdisjoint(value):
+        return score_in(value)
+    return value
+
+
+def named_scores(value: Mapping[str, Any] | Sequence[Any]) -> dict[str, float]:
+    """Return measure -> score from a list of named scores, one named score, or a mapping of names to
+    scores; {} if it holds no score.
+
+    >>> named_scores([{"name": "recall", "score": 1}]), named_scores({"recall": {"value": 1}, "mrr": "0.5"})
+    ({'recall': 1.0}, {'recall': 1.0, 'mrr': 0.5})
+    """
+    if not isinstance(value, Mapping):
+        return _scores_in_list(value)
+    measure = measure_in(value)
+    if measure and any(name in value for name in _NUMBERS_AND_VERDICTS):
+        return {measure: score_in(value)}
+    scores = {}
+    for name, cell in value.items():
+        number = number_of(cell)
+        if isinstance(cell, Mapping) and _is_score(cell):
+            number = score_in(cell)
+        if number is not None:
+            scores[printable(str(name))] = number
+    return scores
+
+
+def _scores_in_list(items: Sequence[Any]) -> dict[str, float]:
+    """Return measure -> score from the records of a list that name a measure; the first of a name counts."""
+    scores: dict[str, float] = {}
+    for item in items:
+        # an expectation of MLflow is a label, not a score
+        if isinstance(item, Mapping) and measure_in(item) and "expectation" not in item:
+            scores.setdefault(measure_in(item), score_in(item))
+    return scores
+
+
+def _is_score(item: Mapping[str, Any]) -> bool:
+    """Return True if a record has a field of one score: a number, a verdict, a label or an error."""
+    return any(column_name(name) in (*_NUMBERS_AND_VERDICTS, "error", "label") for name in item)
+
+
+def measure_in(item: Mapping[str, Any]) -> str:
+    """Return the name of the measure in a record of one score; "" if it names none."""
+    by_field = {column_name(name): value for name, value in item.items()}
+    for name in _NAMES:
+        if isinstance(by_field.get(name), str):
+            return printable(by_field[name])
+    return ""
+
+
+def score_in(item: Mapping[str, Any]) -> float:
+    """Return the number in a record of one score; NaN if the scorer failed or the record has no number.
+
+    The first field with a number counts: `_NUMBERS`, then verdicts such as `passed`, then the label.
+    """
+    by_field = {column_name(name): value for name, value in item.items()}
+    if not is_blank(by_field.get("error")):
+        return math.nan
+    if isinstance(by_field.get("feedback"), Mapping):
+        return score_in(by_field["feedback"])
+    if is_category(by_field):
+        by_field["value"] = by_field.get("string_value")
+    has_number_field = not by_field.keys().isdisjoint(_NUMBERS)
+    # a record whose number is empty has no score, whatever its `success` is
+    names = _NUMBERS if has_number_field else _NUMBERS_AND_VERDICTS
+    for name in (*names, "label"):
+        number = number_of(by_field.get(name))
+        if number is not None and not is_blank(by_field.get(name)):
+            return number
+    return math.nan

@@ -1,0 +1,364 @@
+"""Exports of evaluation tools in JSON, each with a form of its own: DeepEval, promptfoo,
+lm-evaluation-harness, OpenAI evals, Braintrust, Phoenix and ragas (and Inspect, in `inspect_logs`).
+
+A form has a function that recognises it and one that reads it; `FORMS` lists them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ragbench.datasets.raw_records import warn
+from ragbench.errors import DataError, printable
+from ragbench.foreign.cells import id_of, is_blank, number_of, question_of, score_of
+from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
+from ragbench.foreign.nested_scores import measure_in, named_scores, score_in
+from ragbench.foreign.score_columns import Record, Scored
+from ragbench.testsets.fields import column_name
+
+
+def _is_deepeval(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(_deepeval_cases(value))
+
+
+def _deepeval_cases(value: Mapping[str, Any]) -> list[Record]:
+    """Return the test cases of a run of DeepEval, whose versions name the field differently; [] if the
+    value is not such a run.
+    """
+    cases: list[Record] = []
+    for name in (
+        "testCases",
+        "conversationalTestCases",
+        "test_cases",
+        "test_results",
+        "testResults",
+    ):
+        part = value.get(name)
+        if isinstance(part, list):
+            cases += [case for case in part if isinstance(case, Mapping)]
+    return cases
+
+
+def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
+    """Read a test run of DeepEval: a metric that failed has an error and no score."""
+    rows = []
+    for case in _deepeval_cases(value):
+        by_field = {column_name(name): part for name, part in case.items()}
+        scores = named_scores(by_field.get("metrics_data") or [])
+        if scores:
+            # if a metric could not be computed, DeepEval sets success to false; here it is missing
+            is_complete = not any(map(math.isnan, scores.values()))
+            success = score_of(by_field.get("success")) if is_complete else math.nan
+            scores.setdefault("success", success)
+        question = by_field.get("input")
+        if not question and isinstance(by_field.get("turns"), list):  # a conversation
+            question = by_field["turns"]
+        rows.append(Scored(id_of(by_field.get("name")), question_of(question), scores))
+    return rows
+
+
+def _is_promptfoo(value: Any) -> bool:
+    """Return True if a value is the output of promptfoo, by the fields of its rows."""
+    rows = _promptfoo_rows(value)
+    return (
+        bool(rows)
+        and all("vars" in row or "testCase" in row for row in rows)
+        and any("gradingResult" in row or "success" in row for row in rows)
+    )
+
+
+def _promptfoo_rows(value: Any) -> list[Record]:
+    """Return the rows of promptfoo's output: a list (its JSON Lines), or in `results`, or, by the
+    version, in `results` of `results`; [] for another value.
+    """
+    for _ in range(2):
+        if isinstance(value, Mapping):
+            value = value.get("results")
+    if not isinstance(value, list):
+        return []
+    return [row for row in value if isinstance(row, Mapping)]
+
+
+def _rows_of_promptfoo(value: Any) -> list[Scored]:
+    """Read the output of promptfoo: a row per test, provider and prompt.
+
+    A row that failed with an error has score 0 in the file; here its scores are NaN, and its time and
+    cost stay. The systems are the providers; with several prompts, the pairs of provider and prompt;
+    "" if there is one system.
+    """
+    results = _promptfoo_rows(value)
+    prompts = {id_of(row.get("promptIdx")) for row in results}
+    rows = []
+    for row in results:
+        query_id, question = _question_of_promptfoo(row)
+        system = _system_of_promptfoo(row)
+        if len(prompts) > 1:
+            system += f", prompt {id_of(row.get('promptIdx'))}"
+        rows.append(Scored(query_id, question, _scores_of_promptfoo(row), system))
+    systems = {row.system for row in rows}
+    if len(systems) > 1:
+        return rows
+    return [row._replace(system="") for row in rows]
+
+
+def _question_of_promptfoo(row: Record) -> tuple[str, str]:
+    """Return the id and the question of a row of promptfoo: "" and the variables of the test; without
+    variables, the number of the test and its description.
+
+    Variables alone identify a question: a repeated test has another number (testIdx) each time.
+    """
+    case = row.get("testCase")
+    if not isinstance(case, Mapping):
+        case = {}
+    variables = row.get("vars") or case.get("vars")
+    if variables:
+        return "", question_of(variables)
+    return id_of(row.get("testIdx")), question_of(case.get("description", ""))
+
+
+def _scores_of_promptfoo(row: Record) -> dict[str, float]:
+    """Return the scores of a row of promptfoo, NaN if it failed with an error, and its time and cost."""
+    cells: dict[str, Any] = {"score": row.get("score"), "pass": row.get("success")}
+    for name, cell in (row.get("namedScores") or {}).items():
+        cells.setdefault(printable(str(name)), cell)
+    if _failed_in_promptfoo(row):
+        scores = dict.fromkeys(cells, math.nan)
+    else:
+        scores = {name: score_of(cell) for name, cell in cells.items()}
+    for name in ("latencyMs", "cost"):
+        if isinstance(row.get(name), int | float):
+            scores.setdefault(name, float(row[name]))
+    return scores
+
+
+def _system_of_promptfoo(row: Record) -> str:
+    """Return the provider of a row of promptfoo: a text, or a record with a label or an id."""
+    provider = row.get("provider")
+    if isinstance(provider, Mapping):
+        return id_of(provider.get("label") or provider.get("id"))
+    return id_of(provider)
+
+
+def _failed_in_promptfoo(row: Record) -> bool:
+    """Return True if a provider or a grader failed: `failureReason` is 2 (1: an assertion failed).
+
+    Older versions lack it, and an answer that fails its assertions has an `error`, too: there, only a row
+    without an answer and without a grade has failed.
+    """
+    reason = row.get("failureReason")
+    if reason is not None:
+        return bool(reason == 2)
+    response = row.get("response")
+    has_output = isinstance(response, Mapping) and response.get("output") is not None
+    return bool(row.get("error")) and not has_output and not row.get("gradingResult")
+
+
+def _is_lm_eval(value: Any) -> bool:
+    return _first_has(value, {"doc_id"}) and (
+        _first_has(value, {"filtered_resps"}) or _first_has(value, {"doc_hash"})
+    )
+
+
+def _rows_of_lm_eval(records: Sequence[Record]) -> list[Scored]:
+    """Read the samples of lm-evaluation-harness, a row per document and filter.
+
+    A filter extracts the answer from the output; with several filters, each measure bears the name of
+    its filter, as in "exact_match,strict-match".
+    """
+    filters = {str(record.get("filter", "none")) for record in records}
+    rows = []
+    for record in records:
+        suffix = f",{record.get('filter')}" if len(filters) > 1 else ""
+        scores = _scores_of_lm_eval(record, suffix)
+        # every task numbers its documents from 0: the hash distinguishes documents of equal number
+        id_parts = [id_of(record.get("doc_id")), id_of(record.get("doc_hash"))[:8]]
+        query_id = " ".join(filter(None, id_parts))
+        rows.append(Scored(query_id, _question_of_lm_eval(record), scores))
+    return rows
+
+
+def _question_of_lm_eval(record: Record) -> str:
+    """Return the question of a sample: in its document, which, unlike the prompt, is the same for all
+    models; without a document, the arguments of its requests as JSON, or "".
+    """
+    document = record.get("doc")
+    if isinstance(document, Mapping):
+        return question_of(document)
+    arguments = record.get("arguments")
+    if not arguments:
+        return ""
+    return json.dumps(arguments, sort_keys=True, default=str, ensure_ascii=False)
+
+
+def _scores_of_lm_eval(record: Record, suffix: str) -> dict[str, float]:
+    """Return measure -> score of a sample; NaN if the score is not a number. `suffix` is appended to
+    each name.
+    """
+    names = record.get("metrics")
+    if not isinstance(names, list):
+        names = [name for name in record if name not in ("doc_id", "target", "filter")]
+    scores = {}
+    for name in names:
+        score = record.get(name)
+        # texts and lists are inputs of a corpus-level measure (BLEU, perplexity), not scores
+        if not isinstance(score, str | list | Mapping):
+            scores[printable(f"{name}{suffix}")] = score_of(score)
+    return scores
+
+
+def _is_openai_evals(value: Any) -> bool:
+    if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
+        return False
+    return any("event_id" in row and "type" in row for row in value)
+
+
+def _rows_of_openai_evals(records: Sequence[Record]) -> list[Scored]:
+    """Read the log of OpenAI evals: several events per sample, each with its question or with scores."""
+    questions: dict[str, str] = {}
+    scores: dict[str, dict[str, float]] = {}
+    for event in records:
+        sample = id_of(event.get("sample_id"))
+        data = event.get("data")
+        if not sample or not isinstance(data, Mapping):
+            continue
+        scores_of_sample = scores.setdefault(sample, {})
+        match event.get("type"):
+            case "sampling" if data.get("prompt"):
+                questions.setdefault(sample, question_of(data["prompt"]))
+            case "match":
+                scores_of_sample["correct"] = number_of(data.get("correct")) or 0.0
+            case "metrics":
+                for name, cell in data.items():
+                    number = number_of(cell)
+                    if number is not None:
+                        scores_of_sample[printable(str(name))] = number
+    return [Scored(sample, questions.get(sample, ""), found) for sample, found in scores.items()]
+
+
+def _is_braintrust(value: Any) -> bool:
+    return _first_has(_braintrust_events(value), {"scores", "root_span_id"})
+
+
+def _braintrust_events(value: Any) -> Any:
+    return value.get("events") if isinstance(value, Mapping) else value
+
+
+def _rows_of_braintrust(value: Any) -> list[Scored]:
+    """Read an experiment of Braintrust: a row for each root event with scores, NaN if it has an error.
+
+    The id is that of the question in the data set (`origin`), else that of the event.
+    """
+    rows = []
+    for event in _braintrust_events(value):
+        is_root = event.get("is_root")
+        if is_root is None:  # an event is the root of its trace if it is its own root
+            is_root = event.get("span_id") == event.get("root_span_id")
+        if not is_root or not isinstance(event.get("scores"), Mapping):
+            continue
+        scores = named_scores(event["scores"])
+        if not is_blank(event.get("error")):
+            scores = dict.fromkeys(scores, math.nan)
+        origin = event.get("origin")
+        identified = origin if isinstance(origin, Mapping) else event
+        query_id = id_of(identified.get("id"))
+        rows.append(Scored(query_id, question_of(event.get("input")), scores))
+    return rows
+
+
+def _is_phoenix_experiment(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return all(isinstance(value.get(name), list) for name in ("task_runs", "evaluation_runs"))
+
+
+def _rows_of_phoenix_experiment(value: Mapping[str, Any]) -> list[Scored]:
+    """Read an experiment of Phoenix's client: a row per run, with the scores of its evaluations, NaN if
+    the run failed.
+
+    Raises:
+        DataError: runs or evaluations are not objects with fields.
+    """
+    runs = value["task_runs"]
+    evaluations = value["evaluation_runs"]
+    if not all(isinstance(part, Mapping) for part in (*runs, *evaluations)):
+        raise DataError(
+            "the task_runs or evaluation_runs of an experiment of Phoenix are texts, no records; write "
+            "it with json.dump(experiment, file, default=lambda part: getattr(part, '__dict__', str(part)))"
+        )
+    scores_by_run: dict[str, dict[str, float]] = {id_of(run.get("id")): {} for run in runs}
+    unknown_runs = []
+    for evaluation in evaluations:
+        run_id = id_of(evaluation.get("experiment_run_id"))
+        if run_id in scores_by_run:
+            scores_by_run[run_id].update(_scores_of_phoenix_evaluation(evaluation))
+        else:
+            unknown_runs.append(run_id)
+    warn(
+        "the evaluation_runs of an experiment",
+        "left out because no task_run has their id",
+        unknown_runs,
+    )
+    rows = []
+    for run in runs:
+        scores = scores_by_run[id_of(run.get("id"))]
+        if not is_blank(run.get("error")):
+            scores = dict.fromkeys(scores, math.nan)
+        rows.append(Scored(id_of(run.get("dataset_example_id")), "", scores))
+    return rows
+
+
+def _scores_of_phoenix_evaluation(evaluation: Record) -> dict[str, float]:
+    """Return measure -> score of one evaluation; NaN under the evaluator's name if it failed. An
+    evaluator may return several scores with names.
+    """
+    name = printable(str(evaluation.get("name")))
+    results = evaluation.get("result")
+    if isinstance(results, Mapping):
+        results = [results]
+    if not isinstance(results, list) or not is_blank(evaluation.get("error")):
+        return {name: math.nan}
+    return {measure_in(result) or name: score_in(result) for result in results}
+
+
+def _is_ragas_annotation(value: Any) -> bool:
+    if not isinstance(value, Mapping) or not value:
+        return False
+    return all(_first_has(part, {"metric_input", "metric_output"}) for part in value.values())
+
+
+def _rows_of_ragas_annotation(value: Mapping[str, list[Record]]) -> list[Scored]:
+    """Return a row for each run of a measure in a file of annotations of ragas, {measure: [run, ...]};
+    the score is the output of the measure, NaN if it is not a number.
+    """
+    rows = []
+    for measure, runs in value.items():
+        for run in runs:
+            metric_input = run.get("metric_input")
+            question = ""
+            if isinstance(metric_input, Mapping):
+                question = question_of(metric_input.get("user_input"))
+            scores = {printable(measure): score_of(run.get("metric_output"))}
+            rows.append(Scored("", question, scores))
+    return rows
+
+
+def _first_has(value: Any, names: set[str]) -> bool:
+    """Return True if a value is a list of records, the first with these fields."""
+    is_list = isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+    return is_list and names <= value[0].keys()
+
+
+FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any], list[Scored]]]] = (
+    (is_inspect_log, rows_of_inspect_log),
+    (_is_deepeval, _rows_of_deepeval),
+    (_is_promptfoo, _rows_of_promptfoo),
+    (_is_lm_eval, _rows_of_lm_eval),
+    (_is_openai_evals, _rows_of_openai_evals),
+    (_is_braintrust, _rows_of_braintrust),
+    (_is_phoenix_experiment, _rows_of_phoenix_experiment),
+    (_is_ragas_annotation, _rows_of_ragas_annotation),
+)
+"""For each tool: whether the value of a file is its export, and the scores in such a value."""
