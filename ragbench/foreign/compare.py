@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -166,33 +167,43 @@ def compare(
             f"bounds is {bounds!r}; expected measure -> (low, high), as in bounds={{'score': (0, 10)}}"
         )
     measures = measure or measures
-    foreign_options = {"bounds": bounds, "lower": lower, "higher": higher, "labels": labels}
-    foreign = "tables of other tools; rb.Measure declares bounds and directions of yours"
-    if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
-        refuse_options(foreign_options, foreign)
+    sources, names = _sources(baseline, contender, others)
+    is_sweep = contender is None and hasattr(baseline, "leaderboard")
+    are_tidy = len(sources) > 1 and all(map(_is_tidy, sources))
+    if is_sweep or are_tidy:
+        refuse_options(
+            {"bounds": bounds, "lower": lower, "higher": higher, "labels": labels},
+            "tables of other tools; rb.Measure declares bounds and directions of yours",
+        )
+    if is_sweep:
         changed_alpha = None if alpha == ALPHA else alpha
         refuse_options(
             {"alpha": changed_alpha, "questions": questions},
             "results and tidy scores one by one, as in rb.compare(*results, ...)",
         )
         return baseline.compare(measures=measures or (), margin=margin, not_possible=not_possible)
-    sources, names = _sources(baseline, contender, others)
-    options = {"measures": measures, "alpha": alpha, "margin": margin}
-    if all(map(_is_tidy, sources)) and len(sources) > 1:
-        refuse_options(foreign_options, foreign)
-        return _frame(sources, names, not_possible=not_possible, questions=questions, **options)
+    if are_tidy:
+        return _comparison_frame(
+            sources,
+            names,
+            measures=measures,
+            alpha=alpha,
+            margin=margin,
+            not_possible=not_possible,
+            questions=questions,
+        )
     refuse_options(
         {"not_possible": not_possible, "questions": questions}, "results and tidy scores in memory"
     )
     return conclude(
         sources,
         names=names,
-        measure=_first(measures),
+        measure=_first_measure(measures),
         alpha=alpha,
         margin=margin,
         bounds=bounds,
-        lower=_listed(lower),
-        higher=_listed(higher),
+        lower=_name_list(lower),
+        higher=_name_list(higher),
         labels=labels,
     )
 
@@ -234,8 +245,8 @@ def assert_not_worse(
         measure=measure,
         margin=margin,
         bounds=bounds,
-        lower=_listed(lower),
-        higher=_listed(higher),
+        lower=_name_list(lower),
+        higher=_name_list(higher),
         is_gate=True,
     )
     if fails(conclusion, fail_if):
@@ -252,9 +263,9 @@ def fails(conclusion: Conclusion, fail_if: str) -> bool:
     """
     from ragbench.evaluation.decision import ORDER
 
-    wanted = fail_if.replace("-", " ")
-    check_known("decision to fail at", GATES, wanted)
-    failing = ("not possible", *ORDER[ORDER.index(wanted) :])
+    first_failing = fail_if.replace("-", " ")
+    check_known("decision to fail at", GATES, first_failing)
+    failing = ("not possible", *ORDER[ORDER.index(first_failing) :])  # `ORDER`: the best first
     decisions = [arm.decision for arm in conclusion.arms if arm.name != conclusion.baseline]
     return any(decision in failing for decision in decisions)
 
@@ -276,20 +287,17 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
     """
     from ragbench.foreign.table_conclusion import conclude_tables
 
-    folders = [_results_in(source) for source in sources]
-    if folders and all(folders):
-        return _of_results([result for folder in folders for result in folder], options)
-    expanded: list[Any] = []
-    expanded_names: list[str] = []
-    for place, (source, results) in enumerate(zip(sources, folders, strict=True)):
-        name = names[place] if place < len(names) else ""
-        systems = results or _systems_in(source)
-        expanded += systems
-        if len(systems) == 1:
-            expanded_names.append(name)
-        else:
-            expanded_names += [""] * len(systems)
-    return conclude_tables(expanded, names=expanded_names, **options)
+    results_by_source = [_results_in(source) for source in sources]
+    if results_by_source and all(results_by_source):
+        return _conclude_results([*chain.from_iterable(results_by_source)], options)
+    systems: list[Any] = []
+    system_names: list[str] = []
+    for place, source in enumerate(sources):
+        systems_of_source = results_by_source[place] or _systems_in(source)
+        systems += systems_of_source
+        has_name = len(systems_of_source) == 1 and place < len(names)
+        system_names += [names[place]] if has_name else [""] * len(systems_of_source)
+    return conclude_tables(systems, names=system_names, **options)
 
 
 def _results_in(source: Any) -> list[Result]:
@@ -313,7 +321,7 @@ def _systems_in(source: Any) -> list[Any]:
     return list(sources_in(Path(source)))
 
 
-def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclusion:
+def _conclude_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclusion:
     """Return the conclusion from ragbench's own results.
 
     Results of the same name get a number, as in "bm25 (2)".
@@ -326,17 +334,16 @@ def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclu
 
     foreign_options = {name: options.get(name) for name in ("bounds", "lower", "higher", "labels")}
     refuse_options(foreign_options, "tables of other tools")
-    named: list[Result] = []
+    named: dict[str, Result] = {}
     for result in results:
-        used_names = {other.name for other in named}
         name = result.name
         number = 1
-        while name in used_names:
+        while name in named:
             number += 1
             name = f"{result.name} ({number})"
-        named.append(replace(result, name=name))
-    baseline = options.get("baseline") or named[0].name
-    all_results = Results(named, baseline=baseline)
+        named[name] = replace(result, name=name)
+    baseline = options.get("baseline") or next(iter(named))
+    all_results = Results(list(named.values()), baseline=baseline)
     return all_results.conclude(
         measure=options.get("measure", ""), margin=options.get("margin", MARGIN)
     )
@@ -350,13 +357,11 @@ def _sources(baseline: Any, contender: Any, others: Sequence[Any]) -> tuple[list
     """
     if contender is not None:
         return [baseline, contender, *others], []
-    if isinstance(baseline, Mapping):
-        if baseline and all(_is_table(part) for part in baseline.values()):
-            return list(baseline.values()), [str(name) for name in baseline]
-        return [baseline], []
-    if not isinstance(baseline, Sequence) or isinstance(baseline, str) or not len(baseline):
-        return [baseline], []
-    if all(_is_table(part) and not isinstance(part, Mapping) for part in baseline):
+    if isinstance(baseline, Mapping) and baseline and all(map(_is_table, baseline.values())):
+        return list(baseline.values()), [str(name) for name in baseline]
+    is_list = isinstance(baseline, Sequence) and not isinstance(baseline, str) and len(baseline) > 0
+    # mappings in a list are the rows of one table
+    if is_list and all(_is_table(part) and not isinstance(part, Mapping) for part in baseline):
         return list(baseline), []
     return [baseline], []
 
@@ -369,14 +374,14 @@ def _is_table(value: Any) -> bool:
         return True
     if isinstance(value, Mapping):  # the scores or the records of a system, not a row
         parts = list(value.values())
-        has_numbers = bool(parts) and all(isinstance(each, int | float) for each in parts)
-        return has_numbers or any(_has_records(each) for each in parts)
+        are_numbers = bool(parts) and all(isinstance(part, int | float) for part in parts)
+        return are_numbers or any(map(_is_record_list, parts))
     if isinstance(value, Sequence):
-        return _has_records(value)
+        return _is_record_list(value)
     return bool(getattr(value, "__dict__", None))  # what an evaluation of another tool returns
 
 
-def _has_records(value: Any) -> bool:
+def _is_record_list(value: Any) -> bool:
     """Return True for a list whose first part is a record."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str)
     return is_list and bool(value) and isinstance(value[0], Mapping)
@@ -388,7 +393,7 @@ def _is_tidy(source: Any) -> bool:
     return hasattr(scores, "columns") and {*map(str, scores.columns)} == _TIDY
 
 
-def _frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.DataFrame:
+def _comparison_frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.DataFrame:
     """Return the frame of a comparison of results or tidy scores.
 
     Systems without given names are called by the names of their results, if each has another one,
@@ -400,8 +405,8 @@ def _frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.D
         return statistics.compare(*sources, **options)
     if not names:
         names = [str(getattr(source, "name", "")) for source in sources]
-        are_all_different = len({*names}) == len(names)
-        if not all(names) or not are_all_different:
+        are_different = len({*names}) == len(names)
+        if not (all(names) and are_different):
             names = [chr(ord("A") + place) for place in range(len(sources))]
     return statistics.compare_all(dict(zip(names, sources, strict=True)), names[0], **options)
 
@@ -419,14 +424,14 @@ def refuse_options(options: Mapping[str, Any], purpose: str) -> None:
         raise ConfigError(f"{', '.join(named)}: only for {purpose}")
 
 
-def _first(measures: str | Sequence[str] | None) -> str:
+def _first_measure(measures: str | Sequence[str] | None) -> str:
     """Return the first measure; "" without one."""
     if measures is None or isinstance(measures, str):
         return measures or ""
     return next(iter(measures), "")
 
 
-def _listed(names: str | Collection[str]) -> list[str]:
+def _name_list(names: str | Collection[str]) -> list[str]:
     """Return names as a list: one name, several, or none for ""."""
     if isinstance(names, str):
         return [names] if names else []

@@ -41,23 +41,31 @@ def sources_in(folder: Path) -> list[Path | ScoreTable]:
     if samples:
         files = samples  # lm-evaluation-harness writes a summary next to them
     if not files:
-        inner = [path for path in sorted(folder.iterdir()) if any(path.glob("samples_*.jsonl"))]
-        if not inner:
-            raise DataError(
-                f"{folder} holds neither results of ragbench nor files with scores; expected files such "
-                f"as {', '.join(SUFFIXES[:5])}"
-            )
-        return [source for path in inner for source in sources_in(path)]
-    task_files = []
-    for path in files:
-        task_file = _task_file(path)
-        if task_file is not None:
-            task_files.append(task_file)
+        return _sources_in_inner(folder)
+    task_files = [task_file for path in files if (task_file := _task_file(path))]
     tasks = {task_file.task for task_file in task_files}
     are_of_several_tasks = len(task_files) == len(files) and len(tasks) > 1
     if samples or are_of_several_tasks:
         return _runs_of_tasks(folder, task_files)
     return list(files)
+
+
+def _sources_in_inner(folder: Path) -> list[Path | ScoreTable]:
+    """Return the systems in the directories of samples that a directory holds.
+
+    Raises:
+        DataError: it holds none.
+    """
+    sources: list[Path | ScoreTable] = []
+    for path in sorted(folder.iterdir()):
+        if any(path.glob("samples_*.jsonl")):
+            sources += sources_in(path)
+    if not sources:
+        raise DataError(
+            f"{folder} holds neither results of ragbench nor files with scores; expected files such "
+            f"as {', '.join(SUFFIXES[:5])}"
+        )
+    return sources
 
 
 def _task_file(path: Path) -> _TaskFile | None:
@@ -75,22 +83,21 @@ def _runs_of_tasks(folder: Path, files: Sequence[_TaskFile]) -> list[Path | Scor
     If each file has another task, all files belong to one run, although their names bear different
     times; otherwise a run is the files whose names agree (`_TaskFile.run`).
     """
-    tasks = [file.task for file in files]
-    is_one_run = len({*tasks}) == len(tasks)
-    runs: dict[str, list[Scored]] = {}
+    tasks = {file.task for file in files}
+    is_one_run = len(tasks) == len(files)
+    rows_by_run: dict[str, list[Scored]] = {}
     for file in files:
-        rows = runs.setdefault("" if is_one_run else file.run, [])
         [table] = load_scores(file.path)
-        if len({*tasks}) > 1:
-            rows += [_row_of_task(row, file.task) for row in table.rows]
-        else:
-            rows += table.rows
+        rows = list(table.rows)
+        if len(tasks) > 1:
+            rows = [_row_of_task(row, file.task) for row in rows]
+        rows_by_run.setdefault("" if is_one_run else file.run, []).extend(rows)
     name = printable(folder.resolve().name)
-    tables = []
-    for run, rows in runs.items():
+    tables: list[Path | ScoreTable] = []
+    for run, rows in rows_by_run.items():
         run_name = name if is_one_run else f"{name} {printable(run)}"
         tables.append(ScoreTable(run_name, tuple(rows), place=f"{folder} {run}".rstrip()))
-    return list(tables)
+    return tables
 
 
 def _row_of_task(row: Scored, task: str) -> Scored:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragbench.errors import ComparisonError, abridged, printable
 from ragbench.folding import folded_words
-from ragbench.foreign.score_columns import ScoreTable
+from ragbench.foreign.score_columns import Scored, ScoreTable
 from ragbench.registry import find_measure
 
 _VALUE = re.compile(r"(/v\d+)?/(value|score)$")
@@ -70,7 +70,7 @@ class PairedTables:
     def missing(self, measure: str) -> dict[str, frozenset[str]]:
         """Return system -> the questions that are in every table, and of which this system has no score."""
         asked = {*self.texts} - self.changed
-        asked.difference_update(*self.absent.values())
+        asked.difference_update(*self.absent.values())  # questions that a system was not asked
         missing = {}
         for name, values in self.values.items():
             scored = values.get(measure, {}).keys()
@@ -138,23 +138,26 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
         ComparisonError: the tables have no question in common.
     """
     first, *others = tables
-    n_ids = 0  # that two tables share
+    n_shared_ids = 0  # of the first table and another one
     n_by_id = 0  # of these, the ids whose texts agree as far as there are any
     n_by_text = 0
-    ids, texts = _identities(first)
+    text_of_id, texts = _identities(first)
     for other in others:
-        other_ids, other_texts = _identities(other)
-        for query_id in ids.keys() & other_ids.keys():
-            n_ids += 1
-            text = ids[query_id]
-            other_text = other_ids[query_id]
+        other_text_of_id, other_texts = _identities(other)
+        for query_id in text_of_id.keys() & other_text_of_id.keys():
+            n_shared_ids += 1
+            text = text_of_id[query_id]
+            other_text = other_text_of_id[query_id]
             if not text or not other_text or text == other_text:
                 n_by_id += 1
         n_by_text += len(texts & other_texts)
-    if not n_ids and not n_by_text:
+    if not n_shared_ids and not n_by_text:
         raise ComparisonError(_nothing_in_common(first, others[0]))
     texts_differ = n_by_id == 0 and n_by_text == 0
-    by = "id" if texts_differ or (n_by_id and n_by_id >= n_by_text) else "text"
+    if texts_differ:
+        by = "id"
+    else:
+        by = "id" if n_by_id >= n_by_text else "text"
     return _joined(tables, by, texts_differ)
 
 
@@ -162,14 +165,14 @@ def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
     """Return id -> folded text of the questions of a table ("" without a text), and the set of all folded
     texts. For a row without a text its id is taken for the text, since some tables have texts as ids.
     """
-    ids: dict[str, str] = {}
+    text_of_id: dict[str, str] = {}
     texts: set[str] = set()
     for row in table.rows:
         text = folded_words(row.question)
         if row.query_id:
-            ids.setdefault(row.query_id, text)
+            text_of_id.setdefault(row.query_id, text)
         texts.add(text or folded_words(row.query_id))
-    return ids, texts
+    return text_of_id, texts
 
 
 def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
@@ -177,7 +180,7 @@ def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
     parts = []
     for table in (first, second):
         questions = list(dict.fromkeys(row.query_id or row.question for row in table.rows))
-        examples = [repr(abridged(printable(each), 40)) for each in questions[:_MAX_NAMED]]
+        examples = [repr(abridged(printable(text), 40)) for text in questions[:_MAX_NAMED]]
         parts.append(f"{table.name} has {len(questions)} such as {', '.join(examples)}")
     return (
         f"{first.name} and {second.name} have no question in common, neither by id nor by text: "
@@ -189,10 +192,10 @@ def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
     """Return the tables with one name per measure: spellings of one measure (ndcg_cut_10 and nDCG@10,
     overlap/value and overlap) become the spelling in the first table that has it.
     """
-    name_of: dict[str, str] = {}
+    first_spelling: dict[str, str] = {}  # by the canonical name
     for table in tables:
         for name in table.measures:
-            name_of.setdefault(_canonical(name), name)
+            first_spelling.setdefault(_canonical(name), name)
     renamed = []
     for table in tables:
         different = {_canonical(name) for name in table.measures}
@@ -201,7 +204,9 @@ def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
             continue
         rows = []
         for row in table.rows:
-            scores = {name_of[_canonical(name)]: value for name, value in row.scores.items()}
+            scores = {}
+            for name, value in row.scores.items():
+                scores[first_spelling[_canonical(name)]] = value
             rows.append(row._replace(scores=scores))
         renamed.append(replace(table, rows=tuple(rows)))
     return renamed
@@ -226,47 +231,62 @@ def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Paired
         by: "id" or "text", by which questions are paired; without an id, by the text too.
         texts_differ: the texts are prompts that differ by system, so they are left out.
     """
+    keys = _Keys(by)
     texts: dict[str, str] = {}
-    key_of_text: dict[str, str] = {}
     values: dict[str, dict[str, dict[str, float]]] = {}
     asked: dict[str, set[str]] = {}
     changed: set[str] = set()
-    runs: dict[str, int] = {}
+    max_runs: dict[str, int] = {}
     for table in tables:
-        runs_of: dict[str, dict[str, list[float]]] = {name: {} for name in table.measures}
+        runs: dict[str, dict[str, list[float]]] = {name: {} for name in table.measures}
         asked[table.name] = set()
         for row in table.rows:
-            text = folded_words(row.question)
-            key = row.query_id if by == "id" else ""
-            words = row.question or row.query_id
-            if not key and words:  # the key is the question as its first row spells it
-                key = key_of_text.setdefault(folded_words(words), words)
+            key = keys.of(row)
             if not key:  # neither id nor text: it can be paired with nothing
                 continue
-            known = folded_words(texts.get(key, ""))
-            if known and text and known != text and not texts_differ:
+            known_text = folded_words(texts.get(key, ""))
+            text = folded_words(row.question)
+            if known_text and text and known_text != text and not texts_differ:
                 changed.add(key)
             texts[key] = texts.get(key) or row.question
             asked[table.name].add(key)
-            for name, value in row.scores.items():
-                runs_of[name].setdefault(key, []).append(value)
-        runs[table.name] = 0
-        values[table.name] = {}
-        for name, runs_of_questions in runs_of.items():
-            values[table.name][name] = _means(runs_of_questions)
-            for runs_of_question in runs_of_questions.values():
-                runs[table.name] = max(runs[table.name], len(runs_of_question))
+            for measure, value in row.scores.items():
+                runs[measure].setdefault(key, []).append(value)
+        values[table.name] = {measure: _means(by_key) for measure, by_key in runs.items()}
+        n_runs = [
+            len(values_of_key) for by_key in runs.values() for values_of_key in by_key.values()
+        ]
+        max_runs[table.name] = max(n_runs, default=0)
     if texts_differ:  # the texts are prompts of a system, not questions to show
         texts = dict.fromkeys(texts, "")
-    absent = {name: frozenset(texts.keys() - keys) for name, keys in asked.items()}
-    return PairedTables(values, by, texts, absent, frozenset(changed), runs, texts_differ)
+    absent = {name: frozenset(texts.keys() - asked_keys) for name, asked_keys in asked.items()}
+    return PairedTables(values, by, texts, absent, frozenset(changed), max_runs, texts_differ)
 
 
-def _means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return the mean of the runs of each question, without runs and questions that have no value."""
+class _Keys:
+    """The keys under which the rows of several tables are the same question."""
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+        self._key_of_text: dict[str, str] = {}
+
+    def of(self, row: Scored) -> str:
+        """Return the id of a row if questions are paired "by" id and it has one; else its text (without
+        one, its id) as the first row with these words spells it; "" without both.
+        """
+        if self._by == "id" and row.query_id:
+            return row.query_id
+        words = row.question or row.query_id
+        if not words:
+            return ""
+        return self._key_of_text.setdefault(folded_words(words), words)
+
+
+def _means(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return question -> the mean of its runs, without runs and questions that have no value."""
     means = {}
-    for question, runs in values.items():
-        present = [value for value in runs if not math.isnan(value)]
+    for question, values in runs.items():
+        present = [value for value in values if not math.isnan(value)]
         if present:
             means[question] = math.fsum(present) / len(present)
     return means

@@ -68,7 +68,8 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     """
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
-        tables = _tables(*_read(path), name or _stem(path))
+        rows, columns = _read_file(path)
+        tables = _tables(rows, columns, name or _stem(path))
         return [replace(table, place=str(source)) for table in tables]
     name = name or "table"
     if isinstance(source, ScoreTable):
@@ -79,7 +80,7 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     if isinstance(source, _frame_type()):
         return _tables(_rows_of_frame(source, name), tuple(map(str, source)), name)
     if isinstance(source, _series_type()) and not _is_numbered(source):
-        source = {str(name): value for name, value in source.items()}
+        source = {str(query_id): value for query_id, value in source.items()}
     if isinstance(source, Mapping):
         return _tables(rows_of_json(dict(source), name), tuple(map(str, source)), name)
     if isinstance(source, Sequence) and source and all(isinstance(row, Mapping) for row in source):
@@ -134,9 +135,12 @@ def _is_numbered(series: Any) -> bool:
 def _has_numbers_only(source: Any) -> bool:
     """Return True for a list or an array of numbers that is not empty."""
     try:
-        return len(source) > 0 and all(isinstance(float(each), float) for each in source)
-    except (TypeError, ValueError):
+        is_filled = len(source) > 0
+        for value in source:
+            float(value)
+    except (TypeError, ValueError):  # it is no collection, or a value is no number
         return False
+    return is_filled
 
 
 def _frame_type() -> type[pd.DataFrame]:
@@ -221,14 +225,15 @@ def _records_of(
         DataError: two columns of a name differ.
     """
     for place, name in enumerate(names):
-        first = names.index(name)
-        if any(str(cells[place]) != str(cells[first]) for cells in rows):
+        first_place = names.index(name)  # the same, unless the column repeats another one
+        if any(str(cells[place]) != str(cells[first_place]) for cells in rows):
             raise DataError(f"{source} has two columns {name!r}; give each a different name")
     return [dict(zip(names, cells, strict=True)) for cells in rows]
 
 
-def _read(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
-    """Return the scores in a file and the names of its columns; () for a format without columns.
+def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
+    """Return the scores in a file and the names of its columns; () for a format without columns. The
+    format is recognised by the content, whatever the suffix.
 
     Raises:
         DataError: the file cannot be read or holds no scores.
@@ -240,9 +245,9 @@ def _read(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     first_sign = content.lstrip()[:1]
     if not first_sign:
         raise DataError(f"{path} is empty")
-    if content[:4] == b"PAR1":
+    if content.startswith(b"PAR1"):  # parquet
         return _rows_of_records(_parquet_records(path), source)
-    if content[:4] == b"PK\x03\x04":
+    if content.startswith(b"PK\x03\x04"):  # zip
         if path.suffix.lower() == ".xlsx":
             return _rows_of_records(_workbook_records(path), source)
         return rows_of_inspect_log(read_inspect_archive(path)), ()
@@ -251,9 +256,8 @@ def _read(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     text = _text(content, path)
     if first_sign in (b"{", b"["):
         value = _json_value(text, path)
-        columns: tuple[str, ...] = ()
-        if isinstance(value, list):
-            columns = _columns_of([row for row in value if isinstance(row, dict)])
+        records = value if isinstance(value, list) else []
+        columns = _columns_of([record for record in records if isinstance(record, dict)])
         return rows_of_json(value, source), columns
     if is_trec_output(text):
         return rows_of_trec_output(text, source), ()
@@ -464,16 +468,14 @@ def named_apart(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
     gets its position, as in "scores (2)".
     """
     names = [table.name for table in tables]
+    used_names: set[str] = set()
     renamed: list[ScoreTable] = []
-    for table in tables:
-        if names.count(table.name) > 1 and table.place:
-            table = replace(table, name=table.place)
-        renamed.append(table)
-    taken: set[str] = set()
-    different: list[ScoreTable] = []
-    for position, table in enumerate(renamed, 1):
-        if table.name in taken:
-            table = replace(table, name=f"{table.name} ({position})")
-        taken.add(table.name)
-        different.append(table)
-    return different
+    for position, table in enumerate(tables, 1):
+        name = table.name
+        if names.count(name) > 1 and table.place:
+            name = table.place
+        if name in used_names:
+            name = f"{name} ({position})"
+        used_names.add(name)
+        renamed.append(replace(table, name=name))
+    return renamed

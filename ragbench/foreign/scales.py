@@ -117,32 +117,33 @@ def scale_of(
     Raises:
         ConfigError: a value lies outside of the declared bounds.
     """
-    seen = np.array(values, dtype=float)
-    seen = seen[~np.isnan(seen)]
-    direction = _direction(measure, lower, higher)
+    known_values = np.array(values, dtype=float)
+    known_values = known_values[~np.isnan(known_values)]
+    higher_is_better = _higher_is_better(measure, lower, higher)
     if measure in bounds:
         low, high = bounds[measure]
-        if not _within(seen, (low, high)):
+        if not _within(known_values, (low, high)):
             raise ConfigError(
-                f"{measure} lies between {seen.min():g} and {seen.max():g}, outside of the bounds "
-                f"declared, {_text(low)}..{_text(high)}; expected bounds that hold all values"
+                f"{measure} lies between {known_values.min():g} and {known_values.max():g}, outside of "
+                f"the bounds declared, {_text(low)}..{_text(high)}; expected bounds that hold all values"
             )
-        return Scale(measure, (low, high), direction)
-    known = _known_bounds(measure)
-    if known is not None and _within(seen, known):
-        return Scale(measure, known, direction)
-    if _within(seen, _UNIT):
-        kind = "0 or 1" if np.isin(seen, (0.0, 1.0)).all() else "from 0 to 1"
+        return Scale(measure, (low, high), higher_is_better)
+    known_bounds = _known_bounds(measure)
+    if known_bounds is not None and _within(known_values, known_bounds):
+        return Scale(measure, known_bounds, higher_is_better)
+    if _within(known_values, _UNIT):
+        kind = "0 or 1" if np.isin(known_values, (0.0, 1.0)).all() else "from 0 to 1"
         assumed = (
             f"{measure} is taken for a measure from 0 to 1, as all values are {kind}; declare others "
             f"with bounds, such as {measure}=0..10"
         )
-        return Scale(measure, _UNIT, direction, assumed)
+        return Scale(measure, _UNIT, higher_is_better, assumed)
     assumed = (
-        f"{measure} has values from {seen.min():g} to {seen.max():g} and no known bounds, so its interval "
-        f"is Student's; declare them, such as {measure}=0..10, for one that holds for every distribution"
+        f"{measure} has values from {known_values.min():g} to {known_values.max():g} and no known bounds, "
+        f"so its interval is Student's; declare them, such as {measure}=0..10, for one that holds for "
+        "every distribution"
     )
-    return Scale(measure, (None, None), direction, assumed)
+    return Scale(measure, (None, None), higher_is_better, assumed)
 
 
 def is_amount(measure: str) -> bool:
@@ -172,17 +173,21 @@ def bounds_from(text: str) -> tuple[str, Bounds]:
     Raises:
         ConfigError: it is none.
     """
+    error = ConfigError(f"bounds are {text!r}; expected MEASURE=LOW..HIGH, such as score=0..10")
     name, equals, ends = text.rpartition("=")
-    least, dots, greatest = ends.partition("..")
-    if equals and name.strip() and dots:
-        try:
-            low = float(least) if least.strip() else None
-            high = float(greatest) if greatest.strip() else None
-        except ValueError:
-            low = high = None
-        if (low is not None or high is not None) and (low is None or high is None or low < high):
-            return name.strip(), (low, high)
-    raise ConfigError(f"bounds are {text!r}; expected MEASURE=LOW..HIGH, such as score=0..10")
+    low_text, dots, high_text = ends.partition("..")
+    if not (name.strip() and equals and dots):
+        raise error
+    try:
+        low = float(low_text) if low_text.strip() else None
+        high = float(high_text) if high_text.strip() else None
+    except ValueError:
+        raise error from None
+    has_no_end = low is None and high is None
+    is_reversed = low is not None and high is not None and not low < high
+    if has_no_end or is_reversed:
+        raise error
+    return name.strip(), (low, high)
 
 
 def checked_bounds(bounds: Mapping[str, Any]) -> dict[str, Bounds]:
@@ -201,12 +206,17 @@ def checked_bounds(bounds: Mapping[str, Any]) -> dict[str, Bounds]:
             raise ConfigError(
                 f"bounds of {name} are {pair!r}; expected (low, high), such as (0, 10)"
             )
-        low, high = (None if end is None or math.isinf(end) else float(end) for end in pair)
-        checked[name] = (low, high)
+        low, high = pair
+        checked[name] = (_finite(low), _finite(high))
     return checked
 
 
-def _direction(measure: str, lower: Collection[str], higher: Collection[str]) -> bool:
+def _finite(bound: float | None) -> float | None:
+    """Return a bound as a float; None for an infinite one."""
+    return None if bound is None or math.isinf(bound) else float(bound)
+
+
+def _higher_is_better(measure: str, lower: Collection[str], higher: Collection[str]) -> bool:
     """Return True if a higher value is better: as declared, as registered, else by the name."""
     if measure in lower:
         return False

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 from ragbench.datasets.raw_records import warn
 from ragbench.errors import DataError, abridged, printable
 from ragbench.folding import folded_words
-from ragbench.foreign.cells import id_of, is_blank, is_category, number_of, question_of
+from ragbench.foreign.cells import (
+    id_of,
+    is_blank,
+    is_category,
+    number_of,
+    question_of,
+    score_of,
+)
 from ragbench.hints import suggesting
 from ragbench.testsets import fields
 from ragbench.testsets.fields import column_name, read_cell
@@ -75,6 +82,7 @@ _NO_MEASURE_ENDS = (
 _NUMBERED_RUN = re.compile(r"(run|rep|repeat|trial|try|seed|epoch)?[\s_#-]*\d+", re.IGNORECASE)
 _MAX_NAMES = 40  # of columns in a message
 _MAX_SYSTEMS = 200
+_MAX_SYSTEM_NAME = 200  # characters; longer cells are texts, such as prompts
 _MAX_LIST = 200  # characters of a list of scores
 
 
@@ -169,13 +177,15 @@ def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
     something else (a run, a user), and every row with a question loses its id.
     """
     texts: dict[tuple[str, str], str] = {}
+    is_reliable = True
     for row in rows:
         text = folded_words(row.question)
-        if not row.query_id or not text:
-            continue
-        if texts.setdefault((row.system, row.query_id), text) != text:
-            return [each._replace(query_id="") if each.question else each for each in rows]
-    return list(rows)
+        if row.query_id and text:
+            first_text = texts.setdefault((row.system, row.query_id), text)
+            is_reliable = is_reliable and text == first_text
+    if is_reliable:
+        return list(rows)
+    return [row._replace(query_id="") if row.question else row for row in rows]
 
 
 class _Columns:
@@ -207,11 +217,11 @@ class _Columns:
         self.ids = self._filled_columns(IDS)
         questions = self._filled_columns(fields.QUESTIONS)
         inputs = [name for name in self.names if _is_input(name)]
-        self.question = next(iter([*questions, *inputs]), "")
+        self.question = [*questions, *inputs, ""][0]
         self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
         self.status = self.by_field.get("status", "")
-        self.value = next(iter(self._filled_columns(VALUES)), "")
-        self.measure = self._measure_column()
+        self.value = [*self._filled_columns(VALUES), ""][0]
+        self.measure = self._measure_column()  # these two use the others
         self.systems = self._system_columns()
 
     def _filled(self, field: str) -> str:
@@ -251,23 +261,21 @@ class _Columns:
     def _system_columns(self) -> list[str]:
         """Return the columns whose values name several systems, each with several rows; [] if the table
         has one system.
-
-        Names are at most 200 characters long: longer cells are texts, such as prompts.
         """
         columns = []
         for field in SYSTEMS:
             name = self.by_field.get(field)
             if name is None or name in (self.measure, self.value):
                 continue
-            texts = [id_of(record.get(name)) for record in self.records]
-            systems = {*texts} - {""}
-            is_numbered = all(_NUMBERED_RUN.fullmatch(text) for text in systems)
+            systems = {id_of(record.get(name)) for record in self.records} - {""}
+            is_numbered = all(_NUMBERED_RUN.fullmatch(system) for system in systems)
             if field in ("run", "run_name") and is_numbered:  # repeated runs of one system
                 continue
             # as many names as rows would identify the rows, not systems: two rows a name on average
-            max_systems = min(_MAX_SYSTEMS, len(texts) // 2)
+            max_systems = min(_MAX_SYSTEMS, len(self.records) // 2)
             has_several = 2 <= len(systems) <= max_systems
-            if has_several and max(map(len, systems)) <= 200:
+            are_short = all(len(system) <= _MAX_SYSTEM_NAME for system in systems)
+            if has_several and are_short:
                 columns.append(name)
         return columns
 
@@ -292,10 +300,11 @@ class _Columns:
         return True
 
     def identity(self, record: Record) -> tuple[str, str]:
-        """Return the id and the question of a row; "" without one."""
-        query_id = ""
-        for name in self.ids:
-            query_id = query_id or id_of(record.get(name))
+        """Return the id and the question of a row; "" without one. The most reliable id column that the
+        row fills counts.
+        """
+        ids = [id_of(record.get(name)) for name in self.ids]
+        query_id = next(filter(None, ids), "")
         question = question_of(record.get(self.question)) if self.question else ""
         return query_id, question
 
@@ -329,18 +338,19 @@ def _long_rows(
 ) -> list[Scored]:
     """Return the scores of a table with a row per question and measure."""
     rows = []
-    values: dict[str, list[Any]] = {}
+    cells_by_measure: dict[str, list[Any]] = {}
     for record in records:
         measure = printable(str(record.get(columns.measure, "")))
         if is_blank(measure):
             continue
         cell = columns.score_cell(record)
-        values.setdefault(measure, []).append(cell)
-        number = number_of(cell, decimal_comma=decimal_comma)
-        if number is None or columns.failed(record):
-            number = math.nan
-        rows.append(Scored(*columns.identity(record), {measure: number}, columns.system(record)))
-    for measure, cells in values.items():
+        cells_by_measure.setdefault(measure, []).append(cell)
+        score = score_of(cell, decimal_comma=decimal_comma)
+        if columns.failed(record):
+            score = math.nan
+        query_id, question = columns.identity(record)
+        rows.append(Scored(query_id, question, {measure: score}, columns.system(record)))
+    for measure, cells in cells_by_measure.items():
         _warn_of_texts(cells, decimal_comma, f"{source}, values of {measure!r}")
     return rows
 
@@ -351,20 +361,21 @@ def _wide_rows(
     """Return the scores of a table with a row per question and a column per measure; a record of a
     question that failed has NaN for each measure.
     """
-    numbers: dict[str, list[float]] = {}
+    values_by_measure: dict[str, list[float]] = {}  # a value per record
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.is_measure(name) and name not in columns.systems:
             cells = _unlisted([record.get(name) for record in records])
             values = _numbers(cells, decimal_comma)
             if values:
-                numbers[printable(name)] = values
+                values_by_measure[printable(name)] = values
                 _warn_of_texts(cells, decimal_comma, f"{source}, column {printable(name)!r}")
     rows = []
     for place, record in enumerate(records):
-        scores = {name: values[place] for name, values in numbers.items()}
+        scores = {measure: values[place] for measure, values in values_by_measure.items()}
         if columns.failed(record):
             scores = dict.fromkeys(scores, math.nan)
-        rows.append(Scored(*columns.identity(record), scores, columns.system(record)))
+        query_id, question = columns.identity(record)
+        rows.append(Scored(query_id, question, scores, columns.system(record)))
     return rows
 
 
@@ -381,19 +392,10 @@ def _numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
     """Return the numbers in a column, NaN for cells without one; [] if fewer than half of its filled
     cells hold numbers.
     """
-    values = []
-    n_texts = 0
-    n_numbers = 0
-    for cell in cells:
-        number = None
-        if not isinstance(cell, Mapping | list):
-            number = number_of(cell, decimal_comma=decimal_comma)
-        if number is None:
-            n_texts += 1
-            number = math.nan
-        elif not math.isnan(number):
-            n_numbers += 1
-        values.append(number)
+    numbers = [number_of(cell, decimal_comma=decimal_comma) for cell in cells]
+    n_texts = numbers.count(None)
+    values = [math.nan if number is None else number for number in numbers]
+    n_numbers = sum(not math.isnan(value) for value in values)
     return values if n_numbers and n_numbers >= n_texts else []
 
 
@@ -404,23 +406,23 @@ def _unlisted(cells: Sequence[Any]) -> Sequence[Any]:
     >>> _unlisted([[0.5], None, "[1, 0]", [1]]), _unlisted([[3, 7], [4, 8], [2]])
     ([0.5, None, 0.5, 1.0], [[3, 7], [4, 8], [2]])
     """
-    lists = []
+    read_cells = []  # with texts of lists as lists
     for cell in cells:
         if isinstance(cell, str) and cell.startswith("[") and len(cell) <= _MAX_LIST:
             cell = read_cell(cell)
-        lists.append(cell)
-    sizes = [len(cell) for cell in lists if isinstance(cell, list)]
+        read_cells.append(cell)
+    sizes = [len(cell) for cell in read_cells if isinstance(cell, list)]
     are_mostly_of_one = sizes.count(1) > len(sizes) / 2
     if not are_mostly_of_one:
         return cells
-    return [_mean_score(cell) if isinstance(cell, list) else cell for cell in lists]
+    return [_mean_score(cell) if isinstance(cell, list) else cell for cell in read_cells]
 
 
 def _mean_score(scores: Sequence[Any]) -> Any:
-    """Return the mean of scores; the list itself if one of them is not a number."""
+    """Return the mean of scores, NaN without any; the list itself if one of them is not a number."""
     numbers = []
     for score in scores:
-        number = None if isinstance(score, Mapping | list) else number_of(score)
+        number = number_of(score)
         if number is None:
             return scores
         numbers.append(number)

@@ -95,7 +95,7 @@ def conclude_tables(
             is in the baseline and not in another table.
         ConfigError: a name that is not there, or bounds that do not hold the values.
     """
-    tables = _with_baseline_first(_tables(sources, names), baseline)
+    tables = _with_baseline_first(_load_tables(sources, names), baseline)
     tables = with_the_same_measures(tables)
     paired = paired_tables(tables)
     if not paired.measures:
@@ -104,16 +104,9 @@ def conclude_tables(
             for table in tables
         )
         raise ComparisonError(f"no measure in common: {lists}")
-    limits = _by_known_name(checked_bounds(bounds or {}), paired)
-    lower = [*_by_known_name(dict.fromkeys(lower), paired)]
-    higher = [*_by_known_name(dict.fromkeys(higher), paired)]
-    scales = {
-        name: scale_of(name, _all_values(paired, name), bounds=limits, lower=lower, higher=higher)
-        for name in paired.measures
-    }
-    properties = _question_properties(
-        paired
-    )  # before `declared`, which makes every measure a known one
+    scales = _scales(paired, bounds or {}, lower, higher)
+    # found before `declared`, which makes every measure a known one
+    properties = _question_properties(paired)
     with declared(scale.as_measure() for scale in scales.values()):
         name, reason = _deciding_measure(paired, measure, properties)
         changed = "" if measure else _changed_measure(tables[0], paired, name, properties)
@@ -121,7 +114,6 @@ def conclude_tables(
             raise ComparisonError(
                 f"{changed}; a gate keeps its measure: name another with `measure`, or correct the file"
             )
-        compared = _Compared.of(paired, name, alpha=alpha, margin=margin)
         notes = _notes(paired, scales[name])
         if changed:
             notes.append(f"{changed}: {name} decides.")
@@ -130,12 +122,13 @@ def conclude_tables(
                 f"Taken for properties of the questions, as each question has one value in every "
                 f"system: {', '.join(properties)}."
             )
+        compared = _Compared.of(paired, name, alpha=alpha, margin=margin)
         n_missing = {table.name: _n_missing(table, name) for table in tables}
         if any(n_missing.values()):
-            failing = None
+            as_failures = None
             if len({*n_missing.values()}) > 1:
-                failing = _with_failures(tables, scales[name], alpha=alpha, margin=margin)
-            compared, sentence = _worse_reading(compared, failing, scales[name], n_missing)
+                as_failures = _with_failures(tables, scales[name], alpha=alpha, margin=margin)
+            compared, sentence = _worse_reading(compared, as_failures, scales[name], n_missing)
             notes.append(sentence)
         notes += _not_compared(paired, tables)
         if labels is not None:
@@ -143,19 +136,25 @@ def conclude_tables(
         return _conclusion(compared, reason, margin, notes)
 
 
-def _tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTable]:
-    """Return the tables of all sources, with different names."""
+def _load_tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTable]:
+    """Return the tables of all sources, with different names.
+
+    Raises:
+        ComparisonError: they are fewer than two.
+    """
     tables: list[ScoreTable] = []
     for number, source in enumerate(sources):
         name = names[number] if number < len(names) else ""
         is_file = isinstance(source, str) or hasattr(source, "__fspath__")
         if not name and not is_file:
             name = chr(ord("A") + number % 26)
-        found = load_scores(source, name)
-        if len(found) > 1 and len(sources) > 1:
+        tables_of_source = load_scores(source, name)
+        if len(tables_of_source) > 1 and len(sources) > 1:
             prefix = name or str(source)
-            found = [replace(each, name=f"{prefix}: {each.name}") for each in found]
-        tables += found
+            for table in tables_of_source:
+                tables.append(replace(table, name=f"{prefix}: {table.name}"))
+        else:
+            tables += tables_of_source
     if len(tables) < 2:
         raise ComparisonError(
             f"{tables[0].name if tables else 'nothing'} is one system; give a second file, or a file with "
@@ -170,6 +169,29 @@ def _with_baseline_first(tables: Sequence[ScoreTable], baseline: str) -> list[Sc
         return list(tables)
     check_known("baseline", [table.name for table in tables], baseline)
     return sorted(tables, key=lambda table: table.name != baseline)
+
+
+def _scales(
+    paired: PairedTables, bounds: Mapping[str, Any], lower: Collection[str], higher: Collection[str]
+) -> dict[str, Scale]:
+    """Return measure -> its scale, with the declarations as `conclude_tables` takes them.
+
+    Raises:
+        ConfigError: a declared measure is not there, or its bounds do not hold the values.
+    """
+    known_bounds = _by_known_name(checked_bounds(bounds), paired)
+    known_lower = [*_by_known_name(dict.fromkeys(lower), paired)]
+    known_higher = [*_by_known_name(dict.fromkeys(higher), paired)]
+    scales = {}
+    for name in paired.measures:
+        scales[name] = scale_of(
+            name,
+            _all_values(paired, name),
+            bounds=known_bounds,
+            lower=known_lower,
+            higher=known_higher,
+        )
+    return scales
 
 
 def _by_known_name(given: Mapping[str, Any], paired: PairedTables) -> dict[str, Any]:
@@ -243,11 +265,10 @@ def _question_properties(paired: PairedTables) -> list[str]:
             continue
         first, *others = [values[name] for values in paired.values.values()]  # of each system
         questions = paired.scored(name)
-        are_equal = True
-        for values in others:
-            if any(values[question] != first[question] for question in questions):
-                are_equal = False
-        if questions and are_equal:
+        differ = any(
+            values[question] != first[question] for values in others for question in questions
+        )
+        if questions and not differ:
             properties.append(name)
     rest = [name for name in paired.measures if name not in properties]
     has_measure = not all(is_amount(name) for name in rest)  # amounts (tokens, cost) rank nothing
@@ -276,14 +297,9 @@ def _changed_measure(
         decides: the measure that decides.
         properties: columns that describe the questions, which never decide.
     """
-    questions: dict[str, set[tuple[str, str]]] = {
-        name: set() for name in baseline.measures if name not in properties
-    }
-    for row in baseline.rows:
-        for name, value in row.scores.items():
-            if name in questions and not math.isnan(value):
-                questions[name].add((row.query_id, row.question))
-    n_scored = {name: len(scored) for name, scored in questions.items()}
+    n_scored = _n_scored(baseline)
+    for name in properties:
+        n_scored.pop(name, None)
     by_baseline, _ = _main_measure(n_scored)
     if by_baseline == decides or not n_scored[by_baseline]:
         return ""
@@ -295,6 +311,18 @@ def _changed_measure(
         f"{by_baseline} would decide, but only {n} have it in every table, of "
         f"{n_scored[by_baseline]} in {baseline.name}"
     )
+
+
+def _n_scored(table: ScoreTable) -> dict[str, int]:
+    """Return measure -> the number of questions of a table that it scores; several rows of a question
+    count once.
+    """
+    questions: dict[str, set[tuple[str, str]]] = {name: set() for name in table.measures}
+    for row in table.rows:
+        for name, value in row.scores.items():
+            if not math.isnan(value):
+                questions[name].add((row.query_id, row.question))
+    return {name: len(scored) for name, scored in questions.items()}
 
 
 def _n_missing(table: ScoreTable, measure: str) -> int:
@@ -350,21 +378,18 @@ def _worse_reading(
                 f"bounds of {scale.measure}, and they are compared as failures, too"
             )
         return left_out, f"{sentence}."
-    changes = []
-    is_worse = False
-    for name, decision in left_out.decisions.items():
-        as_failures = failing.decisions[name]
-        if as_failures != decision and decision in ORDER:
-            changes.append((name, decision, as_failures))
-            is_worse = is_worse or ORDER.index(as_failures) > ORDER.index(decision)
-    if is_worse:
-        without = ", ".join(f"{name} {decision}" for name, decision, _ in changes)
+    before = left_out.decisions
+    after = failing.decisions
+    changed = [name for name in before if before[name] in ORDER and before[name] != after[name]]
+    # `ORDER` has the most favourable decision first
+    if any(ORDER.index(after[name]) > ORDER.index(before[name]) for name in changed):
+        without = ", ".join(f"{name} {before[name]}" for name in changed)
         return failing, (
             f"{scale.measure} has no value in {listed} answers, which count as failures "
             f"({scale.worst:g}) here, as that is worse; left out: {without}."
         )
-    if changes:
-        with_them = ", ".join(f"{name} {as_failures}" for name, _, as_failures in changes)
+    if changed:
+        with_them = ", ".join(f"{name} {after[name]}" for name in changed)
         return left_out, f"{sentence}. As failures ({scale.worst:g}) they would give: {with_them}."
     return left_out, f"{sentence}. As failures ({scale.worst:g}) they change no decision."
 
@@ -439,21 +464,10 @@ def _conclusion(
 ) -> Conclusion:
     """Return the conclusion of a comparison; `reason` states why its measure decides."""
     paired = compared.paired
-    comparison = compared.comparison
     deciding = replace(compared.deciding, measure_reason=reason)
     measure = deciding.measure
-    decisive = comparison[comparison["measure"] == measure]
-    rows = {row["name"]: row for row in decisive.to_dict("records")}
-    arms = []
-    for name, values in paired.values.items():
-        deciding_values = [value for key, value in values[measure].items() if key in deciding.ids]
-        mean = known_number(pd.Series(deciding_values, dtype=float).mean())
-        about: dict[str, Any] = {"name": name, "label": name, "mean": mean}
-        if name in rows:
-            arms.append(arm_of(about, rows[name]))
-        else:
-            arms.append(Arm(**about, n=len(deciding_values)))
-    arms = with_expected(best_first(arms, measure), _expected(paired, deciding), measure)
+    arms = best_first(_arms(compared), measure)
+    arms = with_expected(arms, _expected_gain(paired, deciding), measure)
     baseline = next(iter(paired.values))
     base = next(arm for arm in arms if arm.name == baseline)
     others = [arm for arm in arms if arm.name != baseline]
@@ -467,7 +481,7 @@ def _conclusion(
         *notes,
         *rest_sentences(others, leading),
         *detectable_sentences(leading),
-        *_other_measures(comparison, leading.name, measure),
+        *_other_measures(compared.comparison, leading.name, measure),
     ]
     return Conclusion(
         decision=leading.decision,
@@ -488,7 +502,32 @@ def _conclusion(
     )
 
 
-def _expected(paired: PairedTables, deciding: DecidingQuestions) -> Any:
+def _arms(compared: _Compared) -> list[Arm]:
+    """Return each system with its mean by the deciding measure, and, unless it is the baseline, with its
+    comparison.
+    """
+    deciding = compared.deciding
+    comparison = compared.comparison
+    deciding_rows = comparison[comparison["measure"] == deciding.measure]
+    row_of_system = {row["name"]: row for row in deciding_rows.to_dict("records")}
+    arms = []
+    for name, values in compared.paired.values.items():
+        scores = [
+            value
+            for question, value in values[deciding.measure].items()
+            if question in deciding.ids
+        ]
+        mean = known_number(pd.Series(scores, dtype=float).mean())
+        about: dict[str, Any] = {"name": name, "label": name, "mean": mean}
+        is_baseline = name not in row_of_system
+        if is_baseline:
+            arms.append(Arm(**about, n=len(scores)))
+        else:
+            arms.append(arm_of(about, row_of_system[name]))
+    return arms
+
+
+def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> Any:
     """Return the best observed gain over the baseline with the gain that can be expected on new
     questions; None if it cannot be estimated.
     """
@@ -553,11 +592,15 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
     differences_by_measure = {}
     for question in sorted(paired.scored(measure)):
         differences_by_measure[question] = scores_after[question] - scores_before[question]
-    question_of = {_key(question, paired): question for question in differences_by_measure}
+    # labels name a question by its id, or by its folded text
+    question_of_key = {}
+    for question in differences_by_measure:
+        key = folded_words(question) if paired.by == "text" else question
+        question_of_key[key] = question
     labelled = {}
     for key, difference in differences_by_people.items():
-        if key in question_of:
-            labelled[question_of[key]] = difference
+        if key in question_of_key:
+            labelled[question_of_key[key]] = difference
     if not labelled:
         raise ComparisonError(
             f"labels: none of {len(differences_by_people)} labelled questions is among the "
@@ -565,11 +608,6 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
         )
     proxies = pd.DataFrame({measure: pd.Series(differences_by_measure)})
     return estimate_difference(proxies, pd.Series(labelled))
-
-
-def _key(question: str, paired: PairedTables) -> str:
-    """Return the id or the text by which labels name a question."""
-    return folded_words(question) if paired.by == "text" else question
 
 
 def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
