@@ -41,7 +41,8 @@ def judged_frame(judgements: Judgements) -> pd.DataFrame:
     if not rows:
         raise DataError("no answer was judged; expected judgements as `judge` returns them")
     frame = pd.DataFrame(rows, columns=[*KEYS, "judge"]).astype({"judge": "Float64"})
-    return _checked(frame, KEYS, "judge", "judgement")
+    _check_values(frame, KEYS, "judge", "judgement")
+    return frame
 
 
 def human_frame(human: Human) -> pd.DataFrame:
@@ -59,7 +60,8 @@ def human_frame(human: Human) -> pd.DataFrame:
         )
     texts = [*KEYS, "annotator", "picked"]
     frame = frame.rename(columns={"value": "human"}).reindex(columns=[*texts, "human"])
-    frame[texts] = frame[texts].astype(object).where(frame[texts].notna(), "").astype(str)
+    is_given = frame[texts].notna()
+    frame[texts] = frame[texts].astype(object).where(is_given, "").astype(str)
     try:
         frame["human"] = pd.to_numeric(frame["human"]).astype("Float64")
     except (TypeError, ValueError) as exc:
@@ -72,14 +74,13 @@ def human_frame(human: Human) -> pd.DataFrame:
             "there is no human label with a value; label some answers first, as in "
             "notebooks/label.ipynb"
         )
-    return _checked(frame, [*KEYS, "annotator"], "human", "human label")
+    _check_values(frame, [*KEYS, "annotator"], "human", "human label")
+    return frame
 
 
-def _checked(frame: pd.DataFrame, keys: list[str], column: str, what: str) -> pd.DataFrame:
-    """Return the frame unchanged; `what` names its rows in messages.
-
-    Raises:
-        DataError: a value of `column` is outside [0, 1], or two rows have the same `keys`.
+def _check_values(frame: pd.DataFrame, keys: list[str], column: str, what: str) -> None:
+    """Raise DataError if a value of `column` is outside [0, 1], or two rows have the same `keys`; `what`
+    names a row in the message.
     """
     outside = ~frame[column].between(0, 1).fillna(True)  # a missing value is allowed
     repeated = frame.duplicated(keys)
@@ -92,7 +93,6 @@ def _checked(frame: pd.DataFrame, keys: list[str], column: str, what: str) -> pd
             f"{what}: expected one by each rater, keep one row; several systems have names each, "
             f"got {row}"
         )
-    return frame
 
 
 def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
@@ -203,6 +203,7 @@ def judge_agreement(
     for criterion, part in labels.groupby("criterion", sort=False):
         scale = "nominal" if part["human"].isin(LEVELS["nominal"]).all() else "ordinal"
         scored = part[part["judge"].notna()]
+        # between whom -> a row per pair of values: the first, the second, the query
         pairs = {"judge-human": scored[["judge", "human", "query_id"]].to_numpy(dtype=object)}
         pairs_of_people = _pairs_of_people(part)
         if len(pairs_of_people):
@@ -283,10 +284,10 @@ def _statistics(
         query: the number of the query of each pair (pairs,).
         draws: the weight of each query in each draw (draws, queries).
     """
-    levels, rates = _rates_of_values(first, second, query, draws)
+    levels, rates = _rates_of_values(first, second, query, draws)  # rates: (draws, levels, levels)
     first_rates = rates.sum(axis=2)  # (draws, levels)
     second_rates = rates.sum(axis=1)
-    accuracy = np.trace(rates, axis1=1, axis2=2)
+    accuracy = np.trace(rates, axis1=1, axis2=2)  # the rate of equal values
     # the rates of independent raters with the same rates of values
     chance = first_rates[:, :, None] * second_rates[:, None]
     squares = (levels[:, None] - levels) ** 2

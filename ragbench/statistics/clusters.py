@@ -31,16 +31,17 @@ def clusters_of(query_ids: Iterable[object], texts: Mapping[str, str]) -> dict[o
     >>> clusters_of(["q1", "q2", "c<::>1", "c<::>2"], {"q1": "Who?", "q2": " who? "})
     {'q1': 'q1', 'q2': 'q1', 'c<::>1': 'c', 'c<::>2': 'c'}
     """
-    conversations: dict[str, list[object]] = {}
+    conversations: dict[str, list[object]] = {}  # a single question is one of one turn
     for query_id in query_ids:
         name = str(query_id).partition(TURN_MARK)[0]
         conversations.setdefault(name, []).append(query_id)
-    first_of: dict[tuple[str, ...], str] = {}
+    cluster_of_words: dict[tuple[str, ...], str] = {}
     clusters: dict[object, str] = {}
     for name, turns in conversations.items():
-        words = [folded_words(texts.get(str(turn), "")) for turn in turns]
-        key = tuple(words) if all(words) else ("", name)  # a turn of unknown words equals no other
-        cluster = first_of.setdefault(key, name)
+        words = tuple(folded_words(texts.get(str(turn), "")) for turn in turns)
+        cluster = name
+        if all(words):  # a turn of unknown words equals no other
+            cluster = cluster_of_words.setdefault(words, name)
         clusters |= dict.fromkeys(turns, cluster)
     n_clusters = len({*clusters.values()})
     return clusters if n_clusters < len(clusters) else {}
@@ -76,9 +77,10 @@ class Clustered(NamedTuple):
             return cls(pair.difference, np.ones(len(pair.ids)))
         names = [clusters[query_id] for query_id in pair.ids]
         cluster_numbers, _ = pd.factorize(np.array(names, dtype=object))
-        counts = np.bincount(cluster_numbers)
-        scale = len(counts) / max(len(names), 1)
-        return cls(np.bincount(cluster_numbers, pair.difference) * scale, counts * scale)
+        counts = np.bincount(cluster_numbers)  # questions in each cluster
+        sums = np.bincount(cluster_numbers, pair.difference)
+        scale = len(counts) / max(len(names), 1)  # one over the mean number of questions
+        return cls(sums * scale, counts * scale)
 
     @property
     def is_even(self) -> bool:

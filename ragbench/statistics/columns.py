@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench import registry
-from ragbench.array_types import Bools
+from ragbench.array_types import Bools, Ints
 from ragbench.errors import ComparisonError, ConfigError, DataError, warn_user
 from ragbench.registry import named_among
 
@@ -117,14 +117,10 @@ class _Layout(NamedTuple):
             pairs.duplicated(), frame, f"{what}: two values; keep one row per query and measure"
         )
         layout = cls(frame["measure"], frame["query_id"], {}, {})
-        # the row numbers, sorted by measure and cut where the next measure begins
-        sorted_rows = np.argsort(measure_codes, kind="stable")
-        ends = np.cumsum(np.bincount(measure_codes))
-        rows_of_measures = np.split(sorted_rows, ends[:-1])
         all_queries = pd.Index(ids)
         index = all_queries
         codes_of_index = np.arange(len(ids))
-        for name, rows in zip(names, rows_of_measures, strict=True):
+        for name, rows in zip(names, _rows_by_code(measure_codes), strict=True):
             codes_of_rows = query_codes[rows]
             if not np.array_equal(codes_of_rows, codes_of_index):  # else share the last index
                 codes_of_index = codes_of_rows
@@ -156,6 +152,17 @@ class _Layout(NamedTuple):
             table[name] = pd.Series(values[rows], self.indexes[name])
             check_bounds(name, table[name], what)
         return table
+
+
+def _rows_by_code(codes: Ints) -> list[Ints]:
+    """Return for each code from 0 on the numbers of the rows that have it, ascending.
+
+    >>> [rows.tolist() for rows in _rows_by_code(np.array([0, 1, 0]))]
+    [[0, 2], [1]]
+    """
+    sorted_rows = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes))
+    return np.split(sorted_rows, ends[:-1])
 
 
 def _check_rows(is_wrong: Bools, frame: pd.DataFrame, problem: str) -> None:

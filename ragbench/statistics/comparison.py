@@ -93,7 +93,9 @@ def summarise(scores: Scores, *, alpha: float = ALPHA) -> pd.DataFrame:
 
 
 def means(scores: Scores, *, alpha: float = ALPHA) -> list[Mean]:
-    """Return the rows of `summarise` as records: making a frame takes longer than computing them."""
+    """Return the mean of each measure with its interval, as records: the rows of `summarise`, without the
+    time that making a frame takes.
+    """
     check_alpha(alpha)
     values_by_measure = by_measure(scores, "scores")
     scored_values = [values.dropna().to_numpy(dtype=float) for values in values_by_measure.values()]

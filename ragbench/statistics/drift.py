@@ -227,15 +227,15 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     pairs = _pairs_to_compare(different, repeated)
     changed_pairs, quiet_move = _test_pairs(values, pairs, paired_level, fall / 2, path)
     changes: list[Change] = []
-    begin = 0
-    for pair in changed_pairs:  # the runs between two of them are tested against their noise
-        end = int(np.searchsorted(different, pair.run))
-        in_noise, _ = _changes_in_noise(values, different[begin:end], noise_level, fall, path)
+    for pair in changed_pairs:
+        # the different runs before the change are tested against their noise
+        is_before = different < pair.run
+        in_noise, _ = _changes_in_noise(values, different[is_before], noise_level, fall, path)
         change = _paired_change(values, pair)
         path.iloc[pair.noticed, _STATE] = change.direction
         changes += [*in_noise, change]
-        begin = end
-    in_noise, unchanged = _changes_in_noise(values, different[begin:], noise_level, fall, path)
+        different = different[~is_before]
+    in_noise, unchanged = _changes_in_noise(values, different, noise_level, fall, path)
     changes += in_noise
     n_questions = int((~np.isnan(table[different[-1]])).sum()) if len(different) else 0
     n_alike = _n_alike(paired_level)

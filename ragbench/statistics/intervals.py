@@ -399,47 +399,62 @@ def cluster_interval(
     >>> round(low, 2), round(high, 2), round(p, 3)
     (0.16, 0.44, 0.021)
     """
-    from scipy.optimize import brentq
     from scipy.special import stdtr, stdtrit
 
     middle = float(sums.mean() / lengths.mean())
     error, df = _error_of_mean(sums - middle * lengths)
     error /= float(lengths.mean())
+    is_bounded = math.isfinite(width)
     if error > TIE:
         reach = float(stdtrit(df, 1 - alpha / 2)) * error
-        low = middle - reach
-        high = middle + reach
         p = 2 * float(stdtr(df, -abs(middle) / error))
-    elif math.isfinite(width):
-        low = high = middle
-        p = 0.0
+    elif is_bounded:  # all clusters have the same mean
+        reach = p = 0.0
     else:
         return math.nan, math.nan, 1.0
-    if not math.isfinite(width):
+    low = middle - reach
+    high = middle + reach
+    if not is_bounded:
         return low, high, p
-    kinds, counts = np.unique(lengths, return_counts=True)  # of clusters, by their length
+    low = min(low, _ratio_lower_limit(sums, lengths, width, alpha))
+    high = max(high, -_ratio_lower_limit(-sums, lengths, width, alpha))
+    if abs(middle) <= TIE:
+        return low, high, 1.0
+    gains = sums if middle > 0 else -sums
+    p = max(p, _p_of_ratio(gains, lengths, width, 0.0))
+    return low, high, min(p, 1.0)
 
-    def p_at_most(supposed: float, sign: float) -> float:
-        """Compute the p of "the mean, multiplied by `sign`, is at most `supposed`"."""
-        values = [sign * sums - supposed * lengths] * len(kinds)
-        unseen = -(width + supposed) * kinds
-        whole = p_above(values, unseen, 0.0) @ counts / counts.sum()
-        half = 2 * p_above(values, unseen, 0.0, weight=0.5) @ counts / counts.sum()
-        rule_of_three = ((width + supposed) / (width + sign * middle)) ** len(sums)
-        return float(max(min(whole, half), rule_of_three))
 
-    def lower_limit(sign: float) -> float:
-        """Compute the lower limit of the mean multiplied by `sign`."""
-        if p_at_most(sign * middle, sign) <= alpha:
-            return sign * middle
-        return float(brentq(lambda m: p_at_most(m, sign) - alpha, -width, sign * middle, xtol=1e-9))
+def _ratio_lower_limit(sums: Floats, lengths: Floats, width: float, alpha: float) -> float:
+    """Compute the mean per question whose p by `_p_of_ratio` is `alpha`; the observed mean if its p is
+    not larger.
+    """
+    from scipy.optimize import brentq
 
-    if abs(middle) > TIE:
-        sign = 1.0 if middle > 0 else -1.0
-        p = max(p, p_at_most(0.0, sign))
-    else:
-        p = 1.0
-    return min(low, lower_limit(1.0)), max(high, -lower_limit(-1.0)), min(p, 1.0)
+    middle = float(sums.mean() / lengths.mean())
+    if _p_of_ratio(sums, lengths, width, middle) <= alpha:
+        return middle
+
+    def excess(supposed: float) -> float:
+        return _p_of_ratio(sums, lengths, width, supposed) - alpha
+
+    return float(brentq(excess, -width, middle, xtol=1e-9))
+
+
+def _p_of_ratio(sums: Floats, lengths: Floats, width: float, supposed: float) -> float:
+    """Compute the p of "the mean per question is at most `supposed`", for losses of any size and by the
+    rule of three; the arguments are those of `cluster_interval`.
+    """
+    unseen_lengths, counts = np.unique(lengths, return_counts=True)
+    values = [sums - supposed * lengths] * len(
+        unseen_lengths
+    )  # with a mean of 0 if it is `supposed`
+    unseen = -(width + supposed) * unseen_lengths
+    by_whole = p_above(values, unseen, 0.0) @ counts / counts.sum()
+    by_half = 2 * p_above(values, unseen, 0.0, weight=0.5) @ counts / counts.sum()
+    middle = float(sums.mean() / lengths.mean())
+    rule_of_three = ((width + supposed) / (width + middle)) ** len(sums)
+    return float(max(min(by_whole, by_half), rule_of_three))
 
 
 def students_p_values(columns: Sequence[Floats]) -> Floats:
@@ -567,6 +582,7 @@ def critical_means_of(unseen: Floats, n: int, level: float, weight: float = 1.0)
     from scipy.special import ndtri
 
     n_scores = min(n, _SCORES)
+    # normal scores stand for the sample, with a mean of 0 and the deviation 1 of a sample of n
     scores = ndtri((np.arange(n_scores) + 0.5) / n_scores)
     scores = (scores - scores.mean()) / math.sqrt((scores**2).mean() * n / (n - 1))
     points = np.vstack([-unseen, np.repeat(scores[:, None], len(unseen), axis=1)])

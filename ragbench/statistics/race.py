@@ -107,21 +107,28 @@ def run_race(
             peak = np.maximum(peak, capital + np.cumsum(growth, axis=0).max(axis=0))
             capital = capital + growth.sum(axis=0)
             is_running = steps == 0
-            is_decided = (peak >= -math.log(alpha)) & is_running
-            is_decided[led] = False
-            largest_first = np.argsort(-np.where(is_decided, peak, 0), kind="stable")
-            n_stopped = min(is_decided.sum(), is_running.sum() - 2)  # two are left
-            stopped = largest_first[:n_stopped]
+            may_stop = is_running & (peak >= -math.log(alpha))
+            may_stop[led] = False
+            candidates = np.flatnonzero(may_stop)
+            largest_first = candidates[np.argsort(-peak[candidates], kind="stable")]
+            stopped = largest_first[: is_running.sum() - 2]  # two always stay
             steps[stopped] = end
             leaders[stopped] = leader
         means = _means_of_arms(values[:end])
         means = np.where(steps == 0, means, -1)  # a stopped configuration cannot lead
-        near_best = np.flatnonzero(means >= means.max() - margin / 2)
-        best = min(near_best, key=lambda i: (costs[i], -means[i]))  # the cheapest of them
+        best = _cheapest_near_best(means, costs, margin / 2)
         if not led or means[best] > means[led[-1]] + margin:
-            led.append(int(best))
+            led.append(best)
         start = end
     return Drops(steps, leaders, peak, led)
+
+
+def _cheapest_near_best(means: Floats, costs: Floats, distance: float) -> int:
+    """Return the index of the cheapest configuration whose mean is within a distance of the best mean; of
+    equally cheap ones, the best.
+    """
+    near_best = np.flatnonzero(means >= means.max() - distance)
+    return int(min(near_best, key=lambda i: (costs[i], -means[i])))
 
 
 def _means_of_arms(values: Floats) -> Floats:

@@ -175,13 +175,13 @@ def estimate_difference(
     proxies = proxies.dropna(axis=1, how="all")
     share_open = n_open / size
     settled_part = sum(settled) / size  # of the mean over all questions
-    first_proxy = _first_proxy(proxies.mean() * share_open + settled_part)
-    if n < min(FIRST, n_open):
-        return Trust(size, n, None, None, None, "undecided", None, *first_proxy)
-    if n == n_open:
-        middle = float(labels.sum()) / size + settled_part
-        decision = _final_decision(_decision(middle, 0.0, margin), middle, middle, margin)
-        return Trust(size, n, middle, middle, middle, decision, 0, *first_proxy)
+    proxy, naive = _first_proxy(proxies.mean() * share_open + settled_part)
+    if n < min(FIRST, n_open):  # too few for an interval
+        return Trust(size, n, None, None, None, "undecided", None, proxy, naive)
+    if n == n_open:  # the mean is known
+        mean = float(labels.sum()) / size + settled_part
+        decision = _final_decision(_decision(mean, 0.0, margin), mean, mean, margin)
+        return Trust(size, n, mean, mean, mean, decision, 0, proxy, naive)
     looks = _looks(n_open, alpha)
     taken = _looks_taken(proxies, labels, looks, margin, share_open, settled_part)
     decided_after = next((look.n_labels for look in taken if look.decision != "undecided"), None)
@@ -189,15 +189,15 @@ def estimate_difference(
     low, high = _interval_at(last, decided_after, looks, alpha, margin)
     n_to_decide = _labels_to_decide(last, looks, margin) or n_open
     return Trust(
-        size,
-        n,
-        last.middle,
-        low,
-        high,
+        n=size,
+        n_labelled=n,
+        difference=last.middle,
+        ci_low=low,
+        ci_high=high,
         decision=_final_decision(last.decision, low, high, margin),
         more=max(n_to_decide - n, 0),
-        proxy=first_proxy[0],
-        naive=first_proxy[1],
+        proxy=proxy,
+        naive=naive,
         decided_after=decided_after,
         n_waiting=n - last.n_labels,
     )
@@ -403,9 +403,8 @@ class _Undecided(NamedTuple):
         positive = low + half * (_NODES + 1)
         scores = np.concatenate([-positive, positive])
         steps = (scores[:, None] - self.scores) / step
-        density = (
-            np.exp(-(steps**2) / 2) / math.sqrt(2 * math.pi) / step
-        )  # of the normal distribution
+        # the normal density of each step (new scores, old scores)
+        density = np.exp(-(steps**2) / 2) / math.sqrt(2 * math.pi) / step
         mass = half * np.tile(_WEIGHTS, 2) * (density @ self.mass)
         return _Undecided(scores, mass, information)
 
