@@ -8,7 +8,7 @@ import inspect
 import re
 from abc import ABCMeta
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origin
@@ -96,42 +96,62 @@ def similar(name: str, known: Iterable[str]) -> str:
     ['measures', 'measures', 'depth', 'doc_id', '']
     """
     names = {each.casefold(): each for each in known}
-    plain = {each.replace("_", ""): names[each] for each in names}
     word = name.casefold()
-    if word.replace("_", "") in plain:
-        return plain[word.replace("_", "")]
-    near = nearest(name, names.values(), cutoff=0.9)
-    if near:
-        return near
+    return (
+        _same_letters(word, names)
+        or nearest(name, names.values(), cutoff=0.9)
+        or _synonym(word, names)
+        or same_words(name, names.values())
+        or nearest(name, names.values(), cutoff=0.8)
+        or _with_shared_part(name, names)
+    )
+
+
+def _same_letters(word: str, names: Mapping[str, str]) -> str:
+    """Return the name with the letters of a word, whatever its underscores; "" without one. `names` is
+    the name in lower case -> the name.
+    """
+    without_underscores = {each.replace("_", ""): names[each] for each in names}
+    return without_underscores.get(word.replace("_", ""), "")
+
+
+def _synonym(word: str, names: Mapping[str, str]) -> str:
+    """Return the name that means the same as a word, by `SYNONYMS`; "" without one."""
     for group in SYNONYMS:
         if word in group:
             for synonym in group:
                 if synonym in names:
                     return names[synonym]
-    near = same_words(name, names.values()) or nearest(name, names.values(), cutoff=0.8)
-    if near:
-        return near
-    nouns_first = sorted(words_of(name), key=_VERBS.__contains__)
-    for part in nouns_first:
-        if part in names and part != "get":
-            return names[part]
-    for each in names:
-        if len(each) > 5 and each in word:
+    return ""
+
+
+def _with_shared_part(name: str, names: Mapping[str, str]) -> str:
+    """Return a name that shares a part with `name`; "" without one. Its verbs ("get") count less than
+    its other words.
+    """
+    words = [word for word in words_of(name) if word != "get"]
+    words.sort(key=_VERBS.__contains__)  # verbs last
+    for word in words:  # "scores" for load_scores
+        if word in names:
+            return names[word]
+    for each in names:  # "measure" for measurename
+        if len(each) > 5 and each in name.casefold():
             return names[each]
-    parts = [part for part in nouns_first if len(part) > 2 and part != "get"]
-    for part in parts:
+    long_words = [word for word in words if len(word) > 2]
+    for word in long_words:  # "doc_id" for doc
         for each in names:
-            if part in each.split("_"):
+            if word in each.split("_"):
                 return names[each]
-    for part in parts:
+    for word in long_words:  # "measures" for my_metric
         for each in names:
-            if _are_synonyms(part, each):
+            if _are_synonyms(word, each):
                 return names[each]
     return ""
 
 
 def same_words(name: str, known: Iterable[str]) -> str:
-    """Return the known name of several words that are, one by one, synonyms of the words of a name.
+    """Return the known name whose words are, one by one, synonyms of the words of a name; "" without
+    one, and for a name of one word. One with the same last word, the noun, is preferred.
 
     >>> same_words("create_judge", ["load_dataset", "load_llm", "judge"]), same_words("judge", ["llm"])
     ('load_llm', '')
@@ -139,14 +159,14 @@ def same_words(name: str, known: Iterable[str]) -> str:
     words = words_of(name)
     if len(words) < 2:
         return ""
-    near = ""
+    first_match = ""
     for each in known:
         others = words_of(each)
         if len(others) == len(words) and all(map(_are_synonyms, words, others)):
             if others[-1] == words[-1]:  # the same noun: load_retriever means make_retriever
                 return each
-            near = near or each
-    return near
+            first_match = first_match or each
+    return first_match
 
 
 def last_word(name: str) -> str:
@@ -169,6 +189,7 @@ def words_of(name: str) -> list[str]:
 
 
 def _are_synonyms(word: str, other: str) -> bool:
+    """Return True for the same word, in singular or plural, and for two words of a group of `SYNONYMS`."""
     if word.removesuffix("s") == other.removesuffix("s"):
         return True
     return any(word in group and other in group for group in SYNONYMS)
@@ -194,14 +215,7 @@ def hint_of(
     '; it has name, mean'
     """
     names = list(known)
-    word = name.casefold()
-    noun = last_word(name)
-    if word in calls:
-        near = word
-    elif noun in calls and not any(word in group for group in SYNONYMS):
-        near = noun
-    else:
-        near = similar(name, [*names, *calls])
+    near = _expected_call(name, calls) or similar(name, [*names, *calls])
     if near in calls:
         return f"; use {calls[near]}"
     if near in methods:
@@ -214,6 +228,18 @@ def hint_of(
     return f"; it has {listed}" if names else ""
 
 
+def _expected_call(name: str, calls: Mapping[str, str]) -> str:
+    """Return the key of `calls` that is the name, or its noun (the last word), unless the whole name has
+    synonyms; "" without one.
+    """
+    word = name.casefold()
+    if word in calls:
+        return word
+    noun = last_word(name)
+    has_synonyms = any(word in group for group in SYNONYMS)
+    return noun if noun in calls and not has_synonyms else ""
+
+
 def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
     """Return "; use ...", the end of a sentence about a function that does not exist; "" if nothing fits.
 
@@ -223,14 +249,18 @@ def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
     Args:
         records: the name of a variable -> the class of its value, decorated by `suggesting`.
         name: the name that does not exist.
+
+    >>> hint_of_members({"text": str}, "get_upper")
+    '; use text.upper'
     """
     words = [name.casefold(), *(word for word in words_of(name) if word not in _VERBS)]
     for variable, cls in records.items():
-        calls = getattr(cls, "_expected_names", {})
-        members = {each.casefold(): f"{variable}.{each}" for each in dir(cls) if each[0] != "_"}
+        attributes = [each for each in dir(cls) if not each.startswith("_")]
+        expressions = {each.casefold(): f"{variable}.{each}" for each in attributes}
+        expressions |= getattr(cls, "_expected_names", {})
         for word in words:
-            if word in calls or word in members:
-                return f"; use {calls.get(word) or members[word]}"
+            if word in expressions:
+                return f"; use {expressions[word]}"
     return ""
 
 
@@ -298,61 +328,81 @@ def suggesting(
     def decorated(cls: type[Record]) -> type[Record]:
         if is_dataclass(cls) and not hasattr(cls, "to_dict"):
             calls.setdefault("to_dict", "dataclasses.asdict(record)")
-
-        def refuse(owner: Any, name: str) -> Any:
-            """Raise AttributeError with what to write instead of an attribute that does not exist;
-            `owner` is the class or one of its objects.
-            """
-            public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
-            methods = [attribute for attribute in public if callable(getattr(cls, attribute, None))]
-            is_object = owner is not cls
-            is_expected = name.casefold() in calls
-            further = "" if is_expected else further_call(name)
-            if further:
-                hint = f"; use {further}"
-            elif as_frame and is_object and not is_expected and _is_of_frames(name):
-                hint = f"; use {as_frame}.{name}"
-            else:
-                hint = hint_of(name, public, calls, methods)
-            raise AttributeError(
-                f"{cls.__name__} has no attribute {name!r}{hint}", name=name, obj=None
-            )
+        hints = _Hints(cls, as_frame, further_call, calls)
 
         def missing(record: Record, name: str) -> Any:
             if name.startswith("_") or name in dir(cls):  # a property raised the error
                 return object.__getattribute__(record, name)
-            return refuse(record, name)
-
-        def subscript(record: Record, key: Any) -> Any:
-            hint = ""
-            if isinstance(key, str) and not key.startswith("_"):
-                is_attribute = key in dir(cls)
-                hint = f"; use .{key}" if is_attribute else hint_of(key, [], calls)
-            raise TypeError(f"{cls.__name__} is a record, not a dict{hint}")
+            return hints.refuse_attribute(record, name)
 
         cls._expected_names = calls  # type: ignore[attr-defined]
         cls.__getattr__ = missing  # type: ignore[attr-defined]
         owner: Any = cls
         if is_dataclass(cls) and not hasattr(cls, "__getitem__"):
-            owner.__getitem__ = subscript
+            owner.__getitem__ = lambda record, key: hints.refuse_key(key)
         if isinstance(owner, Suggesting):
-            owner._refuse = staticmethod(refuse)
+            owner._refuse = staticmethod(hints.refuse_attribute)
         _explain_methods(cls, instead)
         return cls
 
     return decorated
 
 
+@dataclass(frozen=True)
+class _Hints:
+    """The errors about a class that `suggesting` decorates; the fields are its arguments."""
+
+    cls: type[Any]
+    as_frame: str
+    further_call: Callable[[str], str]
+    calls: Mapping[str, str]
+
+    def refuse_attribute(self, owner: Any, name: str) -> Any:
+        """Raise AttributeError with what to write instead of an attribute that does not exist; `owner`
+        is the class or one of its objects.
+        """
+        raise AttributeError(
+            f"{self.cls.__name__} has no attribute {name!r}{self._hint_of_attribute(owner, name)}",
+            name=name,
+            obj=None,
+        )
+
+    def _hint_of_attribute(self, owner: Any, name: str) -> str:
+        if name.casefold() not in self.calls:
+            call = self.further_call(name)
+            if call:
+                return f"; use {call}"
+            is_object = owner is not self.cls
+            if self.as_frame and is_object and _is_of_frames(name):
+                return f"; use {self.as_frame}.{name}"
+        public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+        methods = [
+            attribute for attribute in public if callable(getattr(self.cls, attribute, None))
+        ]
+        return hint_of(name, public, self.calls, methods)
+
+    def refuse_key(self, key: Any) -> Any:
+        """Raise TypeError with what to write instead of `record[key]`."""
+        hint = ""
+        if isinstance(key, str) and not key.startswith("_"):
+            is_attribute = key in dir(self.cls)
+            hint = f"; use .{key}" if is_attribute else hint_of(key, [], self.calls)
+        raise TypeError(f"{self.cls.__name__} is a record, not a dict{hint}")
+
+
 def _explain_methods(cls: type[Any], instead: str) -> None:
-    """Make the constructor and the public methods of a class explain calls that do not fit."""
+    """Make the constructor, the public methods and the class methods of a class explain calls that do
+    not fit; `instead` is the call to write in place of the constructor.
+    """
     for name, member in list(vars(cls).items()):
-        if explains_calls(member) or (name.startswith("_") and not isinstance(member, classmethod)):
+        qualified_name = f"{cls.__name__}.{name}"
+        if explains_calls(member):
             continue
-        if inspect.isfunction(member):
-            setattr(cls, name, _explained(member, f"{cls.__name__}.{name}", {}))
-        elif isinstance(member, classmethod):
-            function = _explained(member.__func__, f"{cls.__name__}.{name}", {})
-            setattr(cls, name, classmethod(function))
+        if isinstance(member, classmethod):
+            explained = classmethod(_explained(member.__func__, qualified_name, {}))
+            setattr(cls, name, explained)
+        elif inspect.isfunction(member) and not name.startswith("_"):
+            setattr(cls, name, _explained(member, qualified_name, {}))
     if cls.__init__ is not object.__init__:
         cls.__init__ = _explained(cls.__init__, cls.__name__, {}, instead)
 
@@ -364,7 +414,8 @@ def _is_of_frames(name: str) -> bool:
 
 
 def compared_by(call: str) -> Callable[[type[Record]], type[Record]]:
-    """Make the operators -, <, <=, > and >= of a class name the call that compares its objects.
+    """Return a class decorator: the operators -, <, <=, > and >= of objects of the class raise
+    TypeError, which names the call that compares them.
 
     >>> @compared_by("rb.compare(a, b)")
     ... class Result: ...
@@ -448,26 +499,27 @@ def explains_calls(function: Any) -> bool:
 def _explained(
     function: Function, name: str, names: Mapping[str, str], instead: str = ""
 ) -> Function:
-    """Return a function that explains a call that does not fit; `instead` is what to call in its place."""
+    """Return a function that calls `function`, and raises ConfigError, with one sentence, for a call that
+    does not fit. Errors of ragbench, and errors whose cause is not in the arguments, are raised unchanged.
+
+    Args:
+        name: of the function, in the sentence.
+        names: option that people expect -> the option with this meaning, or what to call instead.
+        instead: the call to write in its place; "" shows the parameters.
+    """
     signature = inspect.signature(function)
 
     @wraps(function)
     def explained(*arguments: Any, **options: Any) -> Any:
-        """Call the function; explain an argument that it does not take or that has a wrong type.
-
-        Raises:
-            ConfigError: instead of the TypeError or AttributeError of a wrong call. Errors of
-                ragbench, and errors whose cause is not in the arguments, are raised unchanged.
-        """
         try:
             return function(*arguments, **options)
         except (TypeError, AttributeError) as exc:
-            problem = _problem(signature, name, names, arguments, options)
+            problem = _misfit(signature, name, names, arguments, options)
             if not problem:
                 problem = _wrong_type(function, signature, name, arguments, options)
             if not problem or isinstance(exc, RagbenchError):
                 raise
-        way_out = f"Expected {name.rpartition('.')[2]}({_shown(signature)})"
+        way_out = f"Expected {name.rpartition('.')[2]}({_shown_parameters(signature)})"
         if instead:
             way_out = f"Use {instead}"
         raise ConfigError(f"{problem} {way_out}")
@@ -476,37 +528,45 @@ def _explained(
     return cast(Function, explained)
 
 
-def _problem(
+def _misfit(
     signature: inspect.Signature,
     name: str,
     names: Mapping[str, str],
     arguments: tuple[Any, ...],
     options: Mapping[str, Any],
 ) -> str:
-    """Return why a call does not fit a signature; "" if it fits, so that the error has another cause."""
+    """Return a sentence on why a call does not fit a signature; "" if it fits, so that the error of the
+    call has another cause. The other arguments are as in `_explained`.
+    """
     try:
         signature.bind(*arguments, **options)
     except TypeError as exc:
         reason = str(exc)
-        twice = _TWICE.fullmatch(reason)
-        if twice:
-            reason = f"{twice[1]} is given twice, by its place and by its name"
     else:
         return ""
-    parameters = [each for each in signature.parameters if each not in ("self", "cls")]
+    known = [each for each in signature.parameters if each not in ("self", "cls")]
     required = [each.name for each in signature.parameters.values() if each.default is each.empty]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for option in options:
-        is_possible = option in parameters or (takes_any and not similar(option, required))
+        # with **options, one that resembles a parameter that is missing is a misspelling
+        is_possible = option in known or (takes_any and not similar(option, required))
         if option in names or not is_possible:
-            near = names.get(option) or similar(option, [*parameters, *names])
-            near = names.get(near, near)
-            if near.isidentifier():
-                hint = f"; did you mean {near!r}?"
-            else:
-                hint = f"; use {near}." if near else "."
-            return f"{name} has no option {option!r}{hint}"
+            return f"{name} has no option {option!r}{_hint_of_option(option, known, names)}"
+    twice = _TWICE.fullmatch(reason)
+    if twice:
+        reason = f"{twice[1]} is given twice, by its place and by its name"
     return f"{name}: {reason}."
+
+
+def _hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str]) -> str:
+    """Return the end of a sentence about an option that a function does not have: the known option, or
+    the call, that is meant.
+    """
+    near = names.get(option) or similar(option, [*known, *names])
+    near = names.get(near, near)
+    if near.isidentifier():
+        return f"; did you mean {near!r}?"
+    return f"; use {near}." if near else "."
 
 
 def _wrong_type(
@@ -516,7 +576,9 @@ def _wrong_type(
     arguments: tuple[Any, ...],
     options: Mapping[str, Any],
 ) -> str:
-    """Return which argument is not of its annotated type, of a call that failed; "" if none is."""
+    """Return a sentence with the first argument of a call that is not of its annotated type; "" if all
+    are, or their annotations cannot be read.
+    """
     for parameter, value in signature.bind(*arguments, **options).arguments.items():
         annotation = signature.parameters[parameter].annotation
         types = _types_in(annotation, function.__globals__)
@@ -526,32 +588,43 @@ def _wrong_type(
     return ""
 
 
-def _types_in(annotation: Any, module: Mapping[str, Any]) -> tuple[type[Any], ...]:
-    """Return the classes that an annotation allows; () if it allows others, or cannot be read here."""
+def _types_in(annotation: Any, namespace: Mapping[str, Any]) -> tuple[type[Any], ...]:
+    """Return the classes that an annotation allows; () if it allows others (such as a protocol, or any
+    object), or cannot be read.
+
+    Args:
+        annotation: a class, a union, or the text of one.
+        namespace: name -> value, for the names in a text.
+
+    >>> _types_in("str | None", {}), _types_in(float, {}), _types_in(Any, {})
+    ((<class 'str'>, <class 'NoneType'>), (<class 'float'>, <class 'int'>), ())
+    """
     if annotation is inspect.Parameter.empty:
         return ()
     if isinstance(annotation, str):
         try:
-            annotation = eval(annotation, dict(module))
+            annotation = eval(annotation, dict(namespace))
         except (NameError, AttributeError, TypeError, SyntaxError):
             return ()
     if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
-        parts = [_types_in(part, module) for part in get_args(annotation)]
+        parts = [_types_in(part, namespace) for part in get_args(annotation)]
         if not all(parts):
             return ()
         return tuple(each for part in parts for each in part)
     if annotation is None:
         return (type(None),)
-    kind = get_origin(annotation) or annotation
+    kind = get_origin(annotation) or annotation  # list for list[str]
     if not isinstance(kind, type) or kind is Any or getattr(kind, "_is_protocol", False):
         return ()
-    if kind is float:
-        return (float, int)
-    return (kind,)
+    return (float, int) if kind is float else (kind,)
 
 
-def _shown(signature: inspect.Signature) -> str:
-    """Return the parameters of a function, those with a default as name=..."""
+def _shown_parameters(signature: inspect.Signature) -> str:
+    """Return the parameters of a function in a line, those with a default as name=...
+
+    >>> _shown_parameters(inspect.signature(lambda texts, *, depth=10, **options: None))
+    'texts, depth=..., **options'
+    """
     texts = []
     for parameter in signature.parameters.values():
         if parameter.name in ("self", "cls"):

@@ -56,19 +56,21 @@ def attach(
             _public_names_of.setdefault(f"{package}.{module}", set()).add(name)
     sys.modules[package].__class__ = _Package
 
-    def attribute(name: str) -> Any:
+    def load_attribute(name: str) -> Any:
         if name not in modules:
             hint = _hint(package, name)
             if _is_asked_by_import():
                 raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
-        value = import_module(f"{package}.{modules[name] or name}")
-        if modules[name]:
-            value = getattr(value, name)
+        module = modules[name]
+        if module:
+            value = getattr(import_module(f"{package}.{module}"), name)
+        else:  # the name is itself a module
+            value = import_module(f"{package}.{name}")
         setattr(sys.modules[package], name, value)  # so that the next time is a look-up
         return value
 
-    return attribute, names.copy, names
+    return load_attribute, names.copy, names
 
 
 class _Package(ModuleType):
@@ -125,7 +127,7 @@ def _modules_in(stub: Path) -> dict[str, str]:
 
 
 def _explain_calls(module: ModuleType) -> None:
-    """Put functions that explain calls that do not fit in place of the public ones of a module."""
+    """Replace the public functions of a module by functions that explain calls that do not fit."""
     functions = {}
     for name in _public_names_of.pop(module.__name__, ()):
         if isinstance(vars(module).get(name), FunctionType):
@@ -140,16 +142,20 @@ def _explain_calls(module: ModuleType) -> None:
 
 
 def _hint(package: str, name: str) -> str:
-    """Return what to use in place of a name that does not exist in a package, as the end of a sentence."""
+    """Return what to use in place of a name that does not exist in a package, as the end of a sentence,
+    such as "; use rb.evaluate"; "" if nothing is meant.
+    """
     module = Path(*sys.modules[package].__path__) / name
     if module.is_dir() or module.with_suffix(".py").is_file():
         return ""  # an import asks for it before it loads the module
     from ragbench.hints import hint_of  # only for the message: the first import is light
 
+    is_root = package == _ROOT
     calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
-    if package != _ROOT and name in _names_of.get(_ROOT, ()):
+    is_plain = name.casefold() not in calls and not name.startswith("_")
+    if not is_root and name in _names_of.get(_ROOT, ()):
         return f"; use rb.{name}"
-    if name.casefold() not in calls and not name.startswith("_"):
+    if is_plain:
         for inner, names in _names_of_submodules().items():
             if name in names:
                 return f"; use rb.{inner}.{name}"
@@ -157,42 +163,44 @@ def _hint(package: str, name: str) -> str:
         if call:
             return f"; use {call}"
     hint = hint_of(name, _names_of[package], calls)
-    if package != _ROOT or name.startswith("_") or name.casefold() in calls:  # "_": by an import
-        return hint
-    return _hint_of_submodules(name, calls) or _hint_of_records(name, hint) or hint
+    if is_root and is_plain:
+        return _hint_of_submodules(name, calls) or _hint_of_records(name, hint) or hint
+    return hint
 
 
 def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
-    """Return the name in a public submodule that a name at the root means; "" if it means one at the
-    root. Names with the same noun come first: load_run means read_run, not load_results.
+    """Return the function of a public submodule that a name at the root means, as "; use ..."; "" if the
+    name means one at the root, or nothing. Names with the same noun come first: load_run means read_run,
+    not load_results.
+
+    Args:
+        calls: names that people expect at the root -> the call with this meaning.
     """
     from ragbench.hints import last_word, same_words
 
-    submodules = _names_of_submodules()
     noun = last_word(name)
     at_root = same_words(name, _names_of[_ROOT])
     if last_word(at_root) == noun:
         return ""
-    meant = []
-    for inner, names in submodules.items():
-        other = same_words(name, names)
-        if last_word(other) == noun:
-            return f"; use rb.{inner}.{other}"
-        if other:
-            meant.append(f"; use rb.{inner}.{other}")
-    if at_root or noun in calls or not meant:
-        return ""
-    return meant[0]
+    first_match = ""
+    for inner, names in _names_of_submodules().items():
+        match = same_words(name, names)
+        if last_word(match) == noun:
+            return f"; use rb.{inner}.{match}"
+        if match and not first_match:
+            first_match = f"; use rb.{inner}.{match}"
+    return "" if at_root or noun in calls else first_match
 
 
 def _hint_of_records(name: str, hint: str) -> str:
-    """Return the attribute of a record that a function at the root means, where `hint` names nothing."""
+    """Return the attribute of a record that a function at the root means, as "; use result.scores"; ""
+    if none is meant, or `hint` names something already.
+    """
     if not hint.startswith("; it has"):
         return ""
     from ragbench.hints import hint_of_members
 
-    root = sys.modules[
-        _ROOT
-    ]  # imports go down only: the classes are asked for by their public names
+    # the classes are had by their public names, as this module may not import what is above it
+    root = sys.modules[_ROOT]
     records = {"result": root.Result, "results": root.Results, "dataset": root.Dataset}
     return hint_of_members(records, name)
