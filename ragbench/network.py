@@ -69,19 +69,22 @@ class Bounds:
         self._same_host = same_host
 
     def client(self, client_class: Any = None, **options: Any) -> Any:
-        """Return a client of httpx (or of `client_class`, a client of httpx or httpx2) within these
-        bounds; `options` are its arguments.
+        """Return a client of httpx whose requests are within these bounds.
+
+        Args:
+            client_class: a synchronous client of httpx or httpx2; None = `httpx.Client`.
+            options: the arguments of the client.
         """
         import httpx
 
         exchange = self._exchange
 
-        class Client(client_class or httpx.Client):  # type: ignore[misc]
+        class BoundedClient(client_class or httpx.Client):  # type: ignore[misc]
             def send(self, request: Any, **options: Any) -> Any:
                 return exchange(super().send, request, options)
 
         # redirects are followed where `_check` refuses those to another host
-        client = Client(
+        client = BoundedClient(
             event_hooks={"response": [self._check]}, follow_redirects=self._same_host, **options
         )
         # the one compression whose decompressed size is bounded
@@ -97,7 +100,7 @@ class Bounds:
         return {"event_hooks": {"response": [check]}, "follow_redirects": self._same_host}
 
     def _exchange(self, send: Callable[..., Any], request: Any, options: dict[str, Any]) -> Any:
-        """Send a request in a separate thread, and return its response.
+        """Send a request by `send(request, **options)` in a separate thread, and return its response.
 
         A thread, since no time-out limits the look-up of a name, each of its addresses has a whole
         time-out, and a server may send one byte at a time. `Bounds` describes the time-outs. The
@@ -115,19 +118,20 @@ class Bounds:
         late = threading.Event()  # no one waits for the reply
         reply = Future[Any]()
 
-        def trace(step: str, info: object) -> None:
+        def refuse_late_start(step: str, info: object) -> None:
+            """Send nothing if the connection came too late. httpcore calls this before each step."""
             if late.is_set() and step.endswith("send_request_headers.started"):
-                raise TimeoutError  # the connection came too late: nothing is sent
+                raise TimeoutError
 
-        def work() -> None:
+        def send_in_thread() -> None:
             try:
                 reply.set_result(send(request, **options))
             except BaseException as exc:  # belongs to the thread that waits
                 reply.set_exception(exc)
             arrived.set()
 
-        request.extensions |= {"trace": trace, "arrived": arrived, "late": late}
-        run_in_thread(work)
+        request.extensions |= {"trace": refuse_late_start, "arrived": arrived, "late": late}
+        run_in_thread(send_in_thread)
         exceeded_s = headers_s
         if _arrives(arrived, headers_s):
             exceeded_s = whole_s
@@ -135,7 +139,7 @@ class Bounds:
             with suppress(TimeoutError):
                 return reply.result(left_s)
         late.set()
-        reply.add_done_callback(lambda reply: reply.exception() or reply.result().close())
+        reply.add_done_callback(_close_reply)  # if it still comes
         message = f"{self._name}: no reply within {exceeded_s:g} s; raise timeout_s or ask for less"
         raise OutOfBoundsError(message, FailureKind.TIMEOUT)
 
@@ -148,7 +152,7 @@ class Bounds:
         extensions = response.request.extensions
         if "arrived" in extensions:
             extensions["arrived"].set()
-        library = import_module(type(response).__module__.partition(".")[0])
+        library = import_module(type(response).__module__.partition(".")[0])  # httpx or httpx2
         if response.has_redirect_location:
             self._check_redirect(response, library)
         encoding = response.headers.pop("content-encoding", "identity").strip().lower()
@@ -158,35 +162,11 @@ class Bounds:
                 "nothing, was asked for"
             )
             raise OutOfBoundsError(message, FailureKind.UNREADABLE)
-        unzip = zlib.decompressobj(31) if encoding == "gzip" else None
-        bytes_left = int(MAX_REPLY_MB * 1e6)
-
-        def decoded(piece: bytes) -> bytes:
-            """Return a piece of the reply, unzipped; refuse a reply that is damaged, too long or late."""
-            nonlocal bytes_left
-            extensions.setdefault("first_byte_at", time.perf_counter())
-            try:
-                plain = unzip.decompress(piece, bytes_left + 1) if unzip else piece
-            except zlib.error as exc:
-                message = f"{self._name}: the reply's gzip is damaged ({exc})"
-                raise OutOfBoundsError(message, FailureKind.UNREADABLE) from exc
-            bytes_left -= max(len(piece), len(plain))
-            if bytes_left < 0:
-                message = f"{self._name}: the reply is longer than {MAX_REPLY_MB:g} MB"
-                raise OutOfBoundsError(message, FailureKind.UNREADABLE)
-            if "late" in extensions and extensions["late"].is_set():
-                raise TimeoutError  # no one waits for it
-            return plain
-
-        def check_end() -> None:
-            if unzip is not None and "first_byte_at" in extensions and not unzip.eof:
-                message = f"{self._name}: the reply's gzip is cut short"
-                raise OutOfBoundsError(message, FailureKind.UNREADABLE)
-
-        response.stream = _stream_class(library)(response.stream, decoded, check_end)
+        body = _Body(self._name, extensions, is_gzip=encoding == "gzip")
+        response.stream = _stream_class(library)(response.stream, body)
 
     def _check_redirect(self, response: Any, library: Any) -> None:
-        """Allow a redirect within the host if such redirects are followed.
+        """Return if a redirect is to be followed: within the host, where such redirects are followed.
 
         Raises:
             OutOfBoundsError: redirects are not followed, or it leads to another host or from https
@@ -211,16 +191,13 @@ class Bounds:
 
 def _arrives(arrived: threading.Event, wait_s: float) -> bool:
     """Wait for the headers of a reply; return True once they are there, False if they do not come in
-    time or if no one needs the reply any more (`_is_lost`, checked every `_CHECK_S`).
+    time or if no one needs the reply any more (see `given_up_if`; checked every `_CHECK_S`).
     """
     is_lost = _is_lost.get()
     if is_lost is None:
         return arrived.wait(wait_s)
     deadline = time.monotonic() + wait_s
-    while True:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            break
+    while (left_s := deadline - time.monotonic()) > 0:
         if arrived.wait(min(left_s, _CHECK_S)):
             return True
         if is_lost():
@@ -228,33 +205,80 @@ def _arrives(arrived: threading.Event, wait_s: float) -> bool:
     return arrived.is_set()
 
 
+def _close_reply(reply: Future[Any]) -> None:
+    """Close the response that a request got, unless it failed."""
+    if reply.exception() is None:
+        reply.result().close()
+
+
+class _Body:
+    """The body of a response while it is read: unzips it, and refuses one that is damaged, too long or
+    late.
+    """
+
+    def __init__(self, server: str, extensions: dict[str, Any], *, is_gzip: bool) -> None:
+        self._server = server
+        self._extensions = extensions  # of the request
+        self._unzip = zlib.decompressobj(31) if is_gzip else None  # 31: with the header of gzip
+        self._bytes_left = int(MAX_REPLY_MB * 1e6)
+
+    def decoded(self, piece: bytes) -> bytes:
+        """Return a piece of the body, unzipped.
+
+        Raises:
+            OutOfBoundsError: the body is damaged or too long.
+            TimeoutError: no one waits for it any more.
+        """
+        self._extensions.setdefault("first_byte_at", time.perf_counter())
+        plain = piece
+        if self._unzip is not None:
+            try:
+                plain = self._unzip.decompress(piece, self._bytes_left + 1)
+            except zlib.error as exc:
+                raise self._unreadable(f"the reply's gzip is damaged ({exc})") from exc
+        self._bytes_left -= max(len(piece), len(plain))
+        if self._bytes_left < 0:
+            raise self._unreadable(f"the reply is longer than {MAX_REPLY_MB:g} MB")
+        if "late" in self._extensions and self._extensions["late"].is_set():
+            raise TimeoutError
+        return plain
+
+    def check_end(self) -> None:
+        """Raise OutOfBoundsError if the body ended in the middle of its gzip."""
+        has_begun = "first_byte_at" in self._extensions
+        if self._unzip is not None and has_begun and not self._unzip.eof:
+            raise self._unreadable("the reply's gzip is cut short")
+
+    def _unreadable(self, problem: str) -> OutOfBoundsError:
+        return OutOfBoundsError(f"{self._server}: {problem}", FailureKind.UNREADABLE)
+
+
 @lru_cache
 def _stream_class(library: Any) -> Any:
-    """Return the class of a stream of httpx or httpx2 that yields `decoded(piece)` for each piece of an
-    inner stream, and calls `check_end()` at its end.
+    """Return a class of streams of httpx or httpx2 (`library`) that yield the pieces of another stream,
+    decoded by a `_Body`.
+
+    At its end, a connection on which more bytes came than the response has is closed.
     """
 
     class Stream(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]
-        def __init__(
-            self, inner: Any, decoded: Callable[[bytes], bytes], check_end: Callable[[], None]
-        ) -> None:
+        def __init__(self, inner: Any, body: _Body) -> None:
             self.close = getattr(inner, "close", None)
             self.aclose = getattr(inner, "aclose", None)
             self._inner = inner
-            self._decoded = decoded
-            self._check_end = check_end
+            self._body = body
 
         def __iter__(self) -> Iterator[bytes]:
-            yield from map(self._decoded, self._inner)
-            self._check_end()
+            yield from map(self._body.decoded, self._inner)
+            self._body.check_end()
             connection = _connection_with_more_bytes(self._inner)
             if connection is not None:
                 connection.close()
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in self._inner:
-                yield self._decoded(piece)
-            self._check_end()
+                yield self._body.decoded(piece)
+            self._body.check_end()
             connection = _connection_with_more_bytes(self._inner)
             if connection is not None:
                 await connection.aclose()
