@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,7 @@ class Measure(metaclass=Suggesting):
     headline: bool = False
 
     def __post_init__(self) -> None:
+        """Check and register a user's own measure: one with a function."""
         if not isinstance(self.name, str):
             raise ConfigError(
                 f"the name of a measure is {self.name!r}; expected rb.Measure('answer_words', function)"
@@ -137,7 +139,8 @@ def _check_own(measure: Measure) -> None:
         raise ConfigError(f"{what}: its function is {measure.function!r}; expected a function")
     check_known(f"level of {what}", _OWN_LEVELS, measure.level)
     check_known(f"perspective of {what}", PERSPECTIVES, measure.perspective)
-    check_call(f"the function of {what}", measure.function, *_OWN_LEVELS[measure.level])
+    arguments = _OWN_LEVELS[measure.level]
+    check_call(f"the function of {what}", measure.function, *arguments)
     if not _are_bounds(measure.bounds):
         raise ConfigError(
             f"{what}: its bounds are {measure.bounds!r}; expected the lowest and the highest value, "
@@ -155,28 +158,34 @@ def _are_bounds(bounds: Any) -> bool:
     return len(numbers) < 2 or numbers[0] < numbers[1]
 
 
-_OF_RANKINGS: set[str] = set()
+_OF_RANKINGS = frozenset(
+    name.partition("@")[0]
+    for group in _DATA["group"]
+    if group.get("of_rankings", False)
+    for name in group["measures"]
+)
 """The measures of whole rankings, without their depth; `ragbench.metrics.ranking_measures` has their formulas."""
 
 
-def _read() -> Iterator[Measure]:
-    """Yield the measures of measures.toml, in its order. The fields of a group hold for each measure
-    in it; a measure is written as its fields, or as its meaning alone.
+def _measures_of_group(group: Mapping[str, Any]) -> list[Measure]:
+    """Return the measures of a group in measures.toml, in its order.
+
+    A measure has the fields of its group, unless it has them itself; it is written as a table of its
+    fields, or as its meaning alone.
     """
-    for group in _DATA["group"]:
-        rows = group.pop("measures")
-        if group.pop("of_rankings", False):
-            _OF_RANKINGS.update(name.partition("@")[0] for name in rows)
-        for name, row in rows.items():
-            fields = row if isinstance(row, dict) else {"meaning": row}
-            options = {"source": "ragbench", "headline": True, **group, **fields}
-            low, high = options.pop("bounds", (0.0, 1.0))
-            bounds = (None if math.isinf(low) else low, None if math.isinf(high) else high)
-            labels = tuple(options.pop("labels", ()))
-            yield Measure(name, bounds=bounds, labels=labels, **options)
+    shared = {key: value for key, value in group.items() if key not in ("measures", "of_rankings")}
+    measures = []
+    for name, entry in group["measures"].items():
+        own = entry if isinstance(entry, dict) else {"meaning": entry}
+        fields = {"source": "ragbench", "headline": True, **shared, **own}
+        low, high = fields.pop("bounds", (0.0, 1.0))
+        bounds = (None if math.isinf(low) else low, None if math.isinf(high) else high)
+        labels = tuple(fields.pop("labels", ()))
+        measures.append(Measure(name, bounds=bounds, labels=labels, **fields))
+    return measures
 
 
-_TABLE = tuple(_read())
+_TABLE = tuple(chain.from_iterable(map(_measures_of_group, _DATA["group"])))
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 _TREC = re.compile(r"(ndcg_cut|map_cut|recall|P|success)[_.](\d+)", re.IGNORECASE)
 _OPTIONS = re.compile(r"\(([^()]*)\)")
@@ -266,7 +275,9 @@ def declare(measure: Measure) -> None:
 
 
 def declaration(measure: Measure) -> dict[str, Any]:
-    """Return the record of a user's measure in a report, for `Measure(**...)`; it lacks the function."""
+    """Return the fields of a user's measure that a report keeps, from which `Measure(**fields)` makes it
+    again, without its function.
+    """
     return {
         "name": measure.name,
         "meaning": measure.meaning,
@@ -294,14 +305,15 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
         items = [given]
     else:
         items = list(given)
-    loaded: dict[str, Measure] = {}
+    measure_of_name: dict[str, Measure] = {}
     for item in items:
         if item == "":
             continue
         measure = _loaded(item)
-        if loaded.setdefault(measure.name, measure).function is not measure.function:
+        earlier = measure_of_name.setdefault(measure.name, measure)
+        if earlier.function is not measure.function:
             raise ConfigError(f"two measures are named {measure.name!r}; rename one of them")
-    return tuple(loaded.values())
+    return tuple(measure_of_name.values())
 
 
 def _loaded(item: Any) -> Measure:
@@ -318,7 +330,8 @@ def _loaded(item: Any) -> Measure:
     if registered is not None:
         return registered
     if isinstance(item, str):
-        if ":" not in name:
+        is_import_name = ":" in name
+        if not is_import_name:
             return measure_of(name)  # unknown, as seen above: this raises, with a suggestion
         item = imported(name, "measure")
         if isinstance(item, Measure):
@@ -350,14 +363,14 @@ def measures() -> pd.DataFrame:
     """Return a row per measure or family: measure (the name), level, perspective, meaning, low, high,
     better, labels, judged, source.
 
+    `table["nDCG@10"]` and `table.loc["nDCG@10"]` are the row of a measure, also of a member of a family.
+
     >>> measures().set_index("measure").loc["span_recall@{tokens}tok", ["level", "labels", "better"]].tolist()
     ['span', 'evidence', 'higher']
     """
     import pandas as pd
 
     class MeasureTable(pd.DataFrame):
-        """All measures; `table["nDCG@10"]` and `table.loc["nDCG@10"]` are one of them."""
-
         @property
         def loc(self) -> Any:
             return _MeasureLocations(super().loc)
@@ -367,9 +380,8 @@ def measures() -> pd.DataFrame:
             return is_name or super().__contains__(key)
 
         def __getitem__(self, key: Any) -> Any:
-            if isinstance(key, str) and key not in self.columns:
-                return _described([measure_of(key)]).iloc[0]
-            return super().__getitem__(key)
+            is_column = not isinstance(key, str) or key in self.columns
+            return super().__getitem__(key) if is_column else _described([measure_of(key)]).iloc[0]
 
     return MeasureTable(_described([*_BUILT_IN, *_own.values()]))
 
@@ -454,7 +466,7 @@ def _registered(name: str) -> Measure | None:
     for pattern, varying_part, family in _FAMILIES:
         match = pattern.fullmatch(usual_name)
         if match:
-            return _member(family, varying_part, match[1])
+            return _member_of_family(family, varying_part, match[1])
     own_by_folded_name = {own_name.casefold(): measure for own_name, measure in _own.items()}
     return own_by_folded_name.get(folded_name)
 
@@ -471,35 +483,35 @@ def _usual_name(name: str) -> str:
 
 
 def _with_options(name: str, options: str) -> Measure | None:
-    """Return the ranking measure of a name with options of ir_measures, such as "rel=2"; options with
-    their default value are left out. None if no measure has the name, or it is not a ranking measure.
+    """Return a ranking measure with options of ir_measures: P(rel=2)@5 for the name "P@5" and the
+    options "rel=2". Options with their default value are left out. None if no measure has the name, or
+    it is not a ranking measure.
     """
-    base = _registered(name)
-    if base is None or not is_ranking_measure(base.name):
+    measure = _registered(name)
+    if measure is None or not is_ranking_measure(measure.name):
         return None
     parts = options.replace(" ", "").replace('"', "'").split(",")
-    others = [part for part in parts if part not in _DEFAULT_OPTIONS]
-    if not others:
-        return base
-    listed = ",".join(others)
-    head, at, depth = base.name.partition("@")
+    changed = [part for part in parts if part not in _DEFAULT_OPTIONS]
+    if not changed:
+        return measure
+    word, at, depth = measure.name.partition("@")
     return replace(
-        base,
-        name=f"{head}({listed}){at}{depth}",
-        meaning=f"{base.meaning}; {', '.join(others)}",
+        measure,
+        name=f"{word}({','.join(changed)}){at}{depth}",
+        meaning=f"{measure.meaning}; {', '.join(changed)}",
     )
 
 
-def _member(family: Measure, part: str, value: str) -> Measure:
-    """Return the member of a family whose varying part ("{k}") has a value."""
+def _member_of_family(family: Measure, varying_part: str, value: str) -> Measure:
+    """Return a member of a family: nDCG@10 of "nDCG@{k}", its varying part "{k}" and the value "10"."""
     if ":" not in value:  # package.module:Attribute keeps its capitals
         value = value.lower()
-    name = family.name.replace(part, value)
+    name = family.name.replace(varying_part, value)
     return replace(
         family,
         name=name,
-        meaning=family.meaning.replace(part, value),
-        formula=family.formula.replace(part, value),
+        meaning=family.meaning.replace(varying_part, value),
+        formula=family.formula.replace(varying_part, value),
         headline=name in HEADLINE,
     )
 
@@ -525,24 +537,24 @@ def measure_of(name: str) -> Measure:
 
 
 def _nearest_name(name: str) -> str:
-    """Return the name that an unknown name probably means; "" if no name is near. A measure with a
-    depth, such as P@{k}, is suggested at the depth in the unknown name, else at 5.
+    """Return the name of a measure that an unknown name probably means; "" if no name is near. A measure
+    with a depth, such as P@{k}, is suggested at the depth in the unknown name, else at 5.
     """
     depth = re.search(r"@([1-9]\d{0,8})", name)
     k = depth[1] if depth else "5"
-    with_depth = f"{name}@{k}"
     without_parameters = re.sub(r"\([^@]*", "", name)
-    likely = find_measure(with_depth) or find_measure(without_parameters)
-    if likely is not None:
-        return likely.name
-    expected = expected_measure(f"{name.partition('@')[0]}@{k}")
-    if expected is not None:
-        return expected.name
+    measure = (
+        find_measure(f"{name}@{k}")
+        or find_measure(without_parameters)
+        or expected_measure(f"{name.partition('@')[0]}@{k}")
+    )
+    if measure is not None:
+        return measure.name
     names = [f"{alias}@{k}" for alias in ALIASES]
     names += [re.sub(r"\{\w+\}", k, measure.name) for measure in _BUILT_IN]
     names += _own
-    folded = {candidate.casefold(): candidate for candidate in names}
-    return folded.get(nearest(name.casefold(), folded), "")
+    name_of_folded = {candidate.casefold(): candidate for candidate in names}
+    return name_of_folded.get(nearest(name.casefold(), name_of_folded), "")
 
 
 _ENDING = re.compile(r"_?(metrics?|measure|scorer?s?|evaluator)$", re.IGNORECASE)
@@ -560,7 +572,8 @@ def expected_measure(name: str) -> Measure | None:
     """
     words = [word for word in words_of(_ENDING.sub("", name)) if word not in _EMPTY_WORDS]
     depths = [word for word in words if word.isdecimal() and word[0] != "0"]
-    meant = _EXPECTED.get("_".join(word for word in words if not word.isdecimal()), "")
+    words_without_numbers = [word for word in words if not word.isdecimal()]
+    meant = _EXPECTED.get("_".join(words_without_numbers), "")
     if not meant:
         return find_measure(f"{name}@10")  # such as "P"
     family = meant.partition("@")[0]
@@ -569,7 +582,7 @@ def expected_measure(name: str) -> Measure | None:
 
 
 def call_of_measure(measure: Measure) -> str:
-    """Return the call that computes a measure.
+    """Return the Python call that computes a measure, as a text for messages.
 
     >>> call_of_measure(measure_of("nDCG@10")), call_of_measure(measure_of("token_f1"))
     ("rb.score_run(qrels, run, 'nDCG@10')", 'rb.evaluate(data, system), which measures token_f1')
@@ -598,10 +611,14 @@ def named_among(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     measure = find_measure(name) if isinstance(name, str) else None
-    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
-    for candidate in (name, measure and measure.name, folded.get(str(name).casefold())):
-        if candidate in names:
-            return str(candidate)
+    if name in names:
+        return name
+    if measure is not None and measure.name in names:
+        return measure.name
+    name_of_folded = {candidate.casefold(): candidate for candidate in reversed(names)}
+    same_in_other_case = name_of_folded.get(str(name).casefold())
+    if same_in_other_case is not None:
+        return same_in_other_case
     if measure is not None:
         for candidate in names:
             other = _registered(candidate)  # a declared one has the name in its file
@@ -611,20 +628,23 @@ def named_among(name: str, known: Iterable[str]) -> str:
 
 
 def _not_among(name: object, measure: Measure | None, names: list[str]) -> str:
-    """Return the message that `name` is not among the measured `names`; `measure` is the measure of
-    ragbench with this name, None if there is none.
+    """Return the message that `name` is not among the measured `names`.
+
+    Args:
+        measure: the measure with this name; None if there is none: the name is unknown.
     """
     meant = measure or expected_measure(str(name))
     near = "" if measure else measured_as(str(name), names)
     problem = unknown("measure", name, names, near=near)
     if meant is None or near:
         return problem
-    missing = meant.name if measure else f"unknown measure {name!r}: {meant.name}"
+    subject = meant.name if measure else f"unknown measure {name!r}: {meant.name}"
+    # what follows the name in the message: a suggestion, and the known names
     way_out = problem.partition(repr(name))[2].replace("Known:", "Measured:")
     if meant.judged:
         call = call_of_measure(meant).partition(", which")[0]
         way_out = f"; it needs a judge, {call}.{way_out.partition('.')[2]}"
-    return f"{missing} was not measured here{way_out}"
+    return f"{subject} was not measured here{way_out}"
 
 
 def measured_as(name: str, known: Iterable[str]) -> str:
