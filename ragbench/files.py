@@ -20,9 +20,12 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 STAGING = ".running-"
 """The beginning of the names of temporary files and folders, which are never taken for results."""
@@ -69,24 +72,37 @@ def toml_text(value: Any) -> str:
 
 
 def toml_line(text: str, keys: Sequence[int | str]) -> int:
-    """Return the line of a TOML text on which the value at these keys begins; for a missing value the
-    line of its table.
+    """Return the number of the line of a TOML text on which the value at these keys begins; for a
+    missing value the line of its table.
+
+    The text is parsed line by line: the value begins after the longest beginning of the text that is
+    valid TOML and does not hold it.
 
     >>> text = "[http]\\nurl = 'a'\\nbody = [\\n  1,\\n]"
     >>> [toml_line(text, ["http", key]) for key in ("url", "body", "reply")]
     [2, 3, 1]
     """
     lines = text.splitlines(keepends=True)
-    n_complete = 0  # lines of the longest beginning that is valid TOML and does not hold the value
+    n_without_value = 0
     for number in range(1, len(lines) + 1):
-        with suppress(tomllib.TOMLDecodeError):  # within a value of several lines
-            value: Any = tomllib.loads("".join(lines[:number]))
-            with suppress(LookupError, TypeError):
-                for key in keys:
-                    value = value[key]
-                return n_complete + 1
-            n_complete = number
+        try:
+            data = tomllib.loads("".join(lines[:number]))
+        except tomllib.TOMLDecodeError:
+            continue  # within a value of several lines
+        if _has_value(data, keys):
+            return n_without_value + 1
+        n_without_value = number
     return toml_line(text, keys[:-1]) if keys else 1
+
+
+def _has_value(data: Any, keys: Sequence[int | str]) -> bool:
+    """Return True if nested data have a value at these keys."""
+    try:
+        for key in keys:
+            data = data[key]
+    except (LookupError, TypeError):
+        return False
+    return True
 
 
 def read_json(path: Path, hint: str, **options: Any) -> Any:
@@ -174,9 +190,10 @@ def parse_json_or_lines(text: str) -> Any:
         try:
             values.append(parse_json(line))
         except ValueError as exc:
-            if not values:
-                raise JsonLineError(error_of_text, 0, []) from exc
-            raise JsonLineError(exc, number, values) from exc
+            is_json_lines = bool(values)  # so far
+            if is_json_lines:
+                raise JsonLineError(exc, number, values) from exc
+            raise JsonLineError(error_of_text, 0, []) from exc
     return values
 
 
@@ -188,12 +205,13 @@ def _parsed(
     error: type[RagbenchError],
     missing: str = "",
 ) -> Any:
-    """Return `parse(text)` of a file in UTF-8.
+    """Return `parse(text)` of the text of a file in UTF-8; raise `error` if the file cannot be read or
+    parsed.
 
     Args:
         form: the name of the format in messages, such as "JSON".
         hint: the end of every message: what to do.
-        error: the class of the exception for a file that cannot be read or parsed.
+        error: the class of the exception.
         missing: the whole message for a file that does not exist; "" makes one with the hint.
     """
     try:
@@ -229,10 +247,7 @@ def staged(target: Path) -> Iterator[Path]:
     try:
         new = staging / target.name
         yield new
-        paths = new.rglob("*") if new.is_dir() else [new]
-        for path in paths:
-            if path.is_file():
-                _flush(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+        _flush_files(new)
         if new.is_dir():
             swap_in(new, target, staging / f"old {target.name}")
         else:
@@ -244,6 +259,13 @@ def staged(target: Path) -> Iterator[Path]:
         shutil.rmtree(staging, ignore_errors=True)
 
 
+def _flush_files(path: Path) -> None:
+    """Write a file, or all files of a folder, from the memory of the system to the disk."""
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        if file.is_file():
+            _flush(file, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+
+
 def write_durably(path: Path, content: str | bytes) -> None:
     """Replace a file by this content (text as UTF-8, line ends unchanged), as a whole or not at all;
     its folder is created.
@@ -253,7 +275,9 @@ def write_durably(path: Path, content: str | bytes) -> None:
 
 
 def swap_in(new: Path, folder: Path, old: Path) -> None:
-    """Move the folder `new` to `folder`, and an existing one to `old`. Each step is one rename."""
+    """Move the folder `new` to the path `folder`, and what is there to `old`; if `new` cannot be moved,
+    put that back. Each step is one rename.
+    """
     if folder.exists():
         folder.rename(old)
     try:
@@ -311,12 +335,14 @@ class LineFile:
         self._size = len(complete) + len(line_end)
 
     def append(self, line: str) -> None:
-        """Add a line; the folder is created with the first line."""
+        """Add a line, without its end, and return once it is on the disk; the folder is created with the
+        first line.
+        """
         data = line.encode() + b"\n"
         with self._appending:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:
-                file.truncate(self._size)
+                file.truncate(self._size)  # removes an incomplete last line
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -346,30 +372,13 @@ def locked(
         InterruptedError: `stop` was set.
         OSError: the file cannot be created.
     """
-    from filelock import FileLock, Timeout
+    from filelock import FileLock
 
     if not file.parent.is_dir():
         file.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(file)
-    deadline = time.monotonic() + timeout_s
-    while True:
-        wait_s = max(0.0, deadline - time.monotonic())
-        if stop is not None:
-            wait_s = min(wait_s, _POLL_S)
-        try:
-            lock.acquire(timeout=wait_s, poll_interval=0.02)
-        except Timeout:
-            if stop is not None and stop.is_set():
-                raise InterruptedError(f"stopped while another process held {file.name}") from None
-            if time.monotonic() >= deadline:
-                raise TimeoutError(
-                    f"{file} was held for {timeout_s:g} s; if no other process uses it, delete "
-                    "it (the locks of a network file system may outlive their holders)"
-                ) from None
-            continue
-        except NotImplementedError:  # a file system without locks
-            pass
-        break
+    with suppress(NotImplementedError):  # a file system without locks
+        _acquire(lock, file, timeout_s, stop)
     try:
         yield
     finally:
@@ -378,6 +387,35 @@ def locked(
                 with suppress(OSError):
                     file.unlink()
             lock.release()
+
+
+def _acquire(
+    lock: "BaseFileLock", file: Path, timeout_s: float, stop: threading.Event | None
+) -> None:
+    """Wait for a lock and take it; with `stop`, look every `_POLL_S` if it is set.
+
+    Raises:
+        TimeoutError, InterruptedError, OSError: as in `locked`.
+        NotImplementedError: the file system has no locks.
+    """
+    from filelock import Timeout
+
+    deadline = time.monotonic() + timeout_s
+    while True:
+        wait_s = max(0.0, deadline - time.monotonic())
+        if stop is not None:
+            wait_s = min(wait_s, _POLL_S)
+        try:
+            lock.acquire(timeout=wait_s, poll_interval=0.02)
+            return
+        except Timeout:
+            if stop is not None and stop.is_set():
+                raise InterruptedError(f"stopped while another process held {file.name}") from None
+            if time.monotonic() >= deadline:
+                raise TimeoutError(
+                    f"{file} was held for {timeout_s:g} s; if no other process uses it, delete "
+                    "it (the locks of a network file system may outlive their holders)"
+                ) from None
 
 
 def _flush(path: Path, flags: int) -> None:

@@ -69,15 +69,16 @@ def terms(text: str) -> list[str]:
     text = folded(text)
     if text.isascii():  # also most texts with typographic spaces and dashes, once they are folded
         return re.findall(r"\w{2,}", text)
-    pieces: list[str] = []
-    for run in _RUN.findall(text):
+    found: list[str] = []
+    for run in _RUN.findall(text):  # a word, or a stretch of letters of these scripts
         # No letter of these scripts is ASCII: most runs need no second search.
-        signs = [] if run.isascii() else _SIGNS.findall(run)
-        if signs:
-            pieces += [a + b for a, b in pairwise(signs)] or signs
+        letters = [] if run.isascii() else _SIGNS.findall(run)
+        if letters:
+            pairs = [first + second for first, second in pairwise(letters)]
+            found += pairs or letters  # a single letter has no pair
         elif len(run) > 1:
-            pieces.append(run)
-    return pieces
+            found.append(run)
+    return found
 
 
 def n_words(text: str) -> float:
@@ -213,10 +214,10 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     if votes:
         return max(votes, key=lambda language: votes[language])
     joined = "\n".join(sample)
-    if language := _detect(joined):
+    if language := _detect(joined):  # texts that are too short one by one
         return language
-    is_short = len(set(terms(joined))) < _FEW_WORDS
-    if not is_short:
+    has_many_words = len(set(terms(joined))) >= _FEW_WORDS
+    if has_many_words:
         return NO_LANGUAGE
     if default is not None:
         return default
@@ -242,12 +243,14 @@ def _detect(text: str) -> Language | None:
 
 
 def _main_script(text: str) -> str:
-    """Return the script of most letters; "Latin" without letters of a known script, "Hiragana" for
-    Japanese, which also has letters of Han.
+    """Return the name of the script of most letters; "Latin" if no letter is of a known script.
+
+    Japanese is written in Hiragana and Han: if there is more than one letter of Hiragana for ten of Han,
+    both count as "Hiragana".
     """
     if text.isascii():
         return "Latin"
-    n_letters: Counter[str] = Counter()
+    n_letters: Counter[str] = Counter()  # of each script
     for character, count in Counter(text).items():
         if match := _script(character):
             n_letters[match.lastgroup] += count
@@ -258,8 +261,8 @@ def _main_script(text: str) -> str:
 
 @cache
 def _detector() -> Any:
-    """Return the detector; None, with a warning, if its model cannot be unpacked, for which the package
-    needs a temporary file.
+    """Return the detector of py3langid for all languages of ragbench; None, with a warning, if no
+    temporary file can be written, which it needs to unpack its model.
     """
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -289,18 +292,16 @@ def language_of(
     step = max(1, len(chunks) // _SAMPLED_TEXTS)
     sample = [chunk.text for chunk in chunks[::step]]
     # Detecting the language of 400 texts takes longer than indexing a thousand.
-    few = sample[:: max(1, len(sample) // _FIRST_TEXTS)]
-    votes = _votes(few)
-    language, n_votes = next(iter(votes.most_common(1)), (NO_LANGUAGE, 0))
-    if n_votes >= _UNANIMOUS * max(len(few), _FIRST_TEXTS):  # never if there are few texts
+    small_sample = sample[:: max(1, len(sample) // _FIRST_TEXTS)]
+    language, n_votes = next(iter(_votes(small_sample).most_common(1)), (NO_LANGUAGE, 0))
+    n_needed = _UNANIMOUS * max(len(small_sample), _FIRST_TEXTS)  # not reached by few texts
+    if n_votes >= n_needed:
         return language
     votes = _votes(sample)
     if _is_clear(votes):
         return detect_language(sample)
     votes += _votes(questions)
-    language = detect_language(sample)
-    if votes:
-        language = max(votes, key=lambda language: votes[language])
+    language = max(votes, key=lambda each: votes[each]) if votes else detect_language(sample)
     if not _is_clear(votes):
         others = ", ".join(f"{each.code} {n}" for each, n in votes.most_common(4))
         warn_user(

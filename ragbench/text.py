@@ -139,13 +139,7 @@ def _tokenizer_file(name: str) -> Path | None:
             tokenizer; or a bundled tokenizer's package is not installed.
     """
     if name in _BUNDLED:
-        package, inner = _BUNDLED[name]
-        spec = find_spec(package)  # finds the folder without importing the package
-        if spec is None or spec.origin is None:
-            raise ConfigError(
-                f"tokenizer {name!r} comes with the package {package}, which is not installed"
-            )
-        return Path(spec.origin).parent / inner
+        return _bundled_file(name)
     path = Path(name)
     if name.strip() and path.is_dir():
         path = path / "tokenizer.json"
@@ -153,12 +147,25 @@ def _tokenizer_file(name: str) -> Path | None:
             raise ConfigError(f"tokenizer folder {name!r} holds no tokenizer.json")
     if path.is_file():
         return path
-    looks_like_a_path = path.suffix == ".json" or path.is_absolute()
+    is_path = path.suffix == ".json" or path.is_absolute()
     is_misspelt = "/" not in name and bool(nearest(name, _BUNDLED))
-    if not name.strip() or looks_like_a_path or is_misspelt:
+    if not name.strip() or is_path or is_misspelt:
         message = unknown("tokenizer", name, _BUNDLED)
         raise ConfigError(f"{message}, a tokenizer.json, a folder with one, or a hub repository")
     return None
+
+
+def _bundled_file(name: str) -> Path:
+    """Return the file of a tokenizer that comes with a dependency; raise ConfigError if that is not
+    installed.
+    """
+    package, inner = _BUNDLED[name]
+    spec = find_spec(package)  # finds the folder without importing the package
+    if spec is None or spec.origin is None:
+        raise ConfigError(
+            f"tokenizer {name!r} comes with the package {package}, which is not installed"
+        )
+    return Path(spec.origin).parent / inner
 
 
 def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offsets]:
@@ -213,23 +220,24 @@ def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
 def in_batches(
     items: Iterable[_Item], n_characters: Callable[[_Item], int], enough: int = _BATCH_CHARACTERS
 ) -> Iterator[list[_Item]]:
-    """Yield the items in their order, in groups; the item with which a group reaches `enough`
-    characters is its last (each item counts 100 characters more than it has).
+    """Yield the items in their order, in batches: a batch ends with the item by which it has `enough`
+    characters or more. Each item counts 100 characters more than it has, so that many empty ones fill
+    a batch, too.
 
     >>> list(in_batches(["a" * 100, "b" * 200, "c"], len, 450))
     [['aaa...', 'bbb...'], ['c']]
     """
-    group: list[_Item] = []
-    characters = 0
+    batch: list[_Item] = []
+    n_in_batch = 0
     for item in items:
-        group.append(item)
-        characters += n_characters(item) + 100
-        if characters >= enough:
-            yield group
-            group = []
-            characters = 0
-    if group:
-        yield group
+        batch.append(item)
+        n_in_batch += n_characters(item) + 100
+        if n_in_batch >= enough:
+            yield batch
+            batch = []
+            n_in_batch = 0
+    if batch:
+        yield batch
 
 
 @lru_cache(maxsize=5_000)
@@ -253,20 +261,20 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     # without a blank line), so it sees the text through a window. The window may have cut its last
     # sentence, and spoilt the one before it (by a quotation mark whose partner is out of sight):
     # both are left to the next window.
-    edges = [0]
-    start = 0
-    while start < len(text):
-        window = valid[start : start + _WINDOW_CHARACTERS]
+    edges = [0]  # where sentences begin and end
+    window_start = 0
+    while window_start < len(text):
+        window = valid[window_start : window_start + _WINDOW_CHARACTERS]
         if is_cut_by_space:
             ends = [gap.end() for gap in _CLAUSE_GAP.finditer(window)]
             ends.append(len(window))
         else:
             ends = [boundary["end_index"] for boundary in get_sentence_boundaries(code, window)]
-        is_cut = start + len(window) < len(text)
-        if is_cut:
+        is_last_window = window_start + len(window) >= len(text)
+        if not is_last_window:
             ends = _certain_ends(ends, window)
-        edges += [start + end for end in ends]
-        start += ends[-1]
+        edges += [window_start + end for end in ends]
+        window_start += ends[-1]
     return _filled_spans(text, edges)
 
 
@@ -312,28 +320,28 @@ def _without_surrogates(text: str) -> str:
 
 
 def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """Return the offsets of texts in valid Unicode.
+    """Return the offsets of the tokens of each text (valid Unicode), those of the same texts as before
+    from memory: texts are encoded again when they are chunked, measured and searched.
 
-    Recent offsets are kept in memory, because the same texts are encoded again when they are
-    chunked, measured and searched. All are dropped once they take too much memory.
+    The memory is emptied once it holds too much.
     """
-    offsets: dict[str, Offsets] = {}
-    new_texts: dict[str, None] = {}
+    offsets_of: dict[str, Offsets] = {}
+    new_texts: dict[str, None] = {}  # an ordered set
     for text in texts:
         recent = _recent.get((tokenizer, text))
         if recent is None:
             new_texts[text] = None
         else:
-            offsets[text] = recent
+            offsets_of[text] = recent
     if new_texts:
         n_kept_characters = sum(len(text) + _CHARACTERS_OF_OFFSETS for _, text in list(_recent))
         if n_kept_characters > _BATCH_CHARACTERS:
             _recent.clear()
         new_offsets = _encode_new(list(new_texts), tokenizer)
-        for text, offsets_of_text in zip(new_texts, new_offsets, strict=True):
-            offsets[text] = offsets_of_text
-            _recent[tokenizer, text] = offsets_of_text
-    return [offsets[text] for text in texts]
+        for text, offsets in zip(new_texts, new_offsets, strict=True):
+            offsets_of[text] = offsets
+            _recent[tokenizer, text] = offsets
+    return [offsets_of[text] for text in texts]
 
 
 def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
@@ -347,32 +355,42 @@ def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
         kind = "tokens"
         key = store.digest(_CODE, model.to_str(), version("tokenizers"), *texts)
     with store.arrays(kind, key) as entry:
-        if not entry:
+        if not entry:  # not on the disk: what is put in here is kept
             unknown_id = model.token_to_id("[UNK]")
             offsets = []
             for encoding in model.encode_batch(texts, add_special_tokens=False):
                 raw = np.array(encoding.offsets, np.int32).reshape(-1, 2)
-                offsets.append(_tidy(raw, np.array(encoding.ids) == unknown_id))
+                is_unknown = np.array(encoding.ids) == unknown_id
+                offsets.append(_cut_unknown_tokens(_ascending(raw), is_unknown))
+            # all texts in one array, and where each text ends in it
             entry["offsets"] = np.concatenate(offsets)
-            entry["ends"] = np.cumsum([len(part) for part in offsets])
+            entry["ends"] = np.cumsum([len(each) for each in offsets])
     return np.split(entry["offsets"], entry["ends"][:-1])
 
 
-def _tidy(offsets: Offsets, unknown: Bools) -> Offsets:
-    """Return the offsets of a text's tokens with columns that never fall, so that they can be searched
-    (normalisation may reorder the marks of one letter).
-
-    `unknown` marks the tokens (tokens,) that WordPiece does not know: each may be a sentence of Thai,
-    or megabytes without a space, and becomes a token for every four characters.
+def _ascending(offsets: Offsets) -> Offsets:
+    """Return offsets, shape (tokens, 2), in whose columns (start, end) no number is below an earlier one,
+    so that they can be searched: normalisation may reorder the marks of one letter.
     """
     offsets[:, 0] = np.minimum.accumulate(offsets[::-1, 0])[::-1]
     offsets[:, 1] = np.maximum.accumulate(offsets[:, 1])
+    return offsets
+
+
+def _cut_unknown_tokens(offsets: Offsets, is_unknown: Bools) -> Offsets:
+    """Return offsets, shape (tokens, 2), in which each unknown token is cut into tokens of four
+    characters: what WordPiece does not know may be a sentence of Thai, or megabytes without a space.
+
+    `is_unknown` has the shape (tokens,).
+    """
     lengths = offsets[:, 1] - offsets[:, 0]
-    n_parts = np.where(unknown, np.maximum(-(-lengths // _TOKEN_CHARACTERS), 1), 1)
+    n_parts_if_cut = np.maximum(-(-lengths // _TOKEN_CHARACTERS), 1)  # rounded up
+    n_parts = np.where(is_unknown, n_parts_if_cut, 1)
+    # below: a row per part; its number within its token, from 0
     first_part = np.cumsum(n_parts) - n_parts
-    part = np.arange(n_parts.sum()) - np.repeat(first_part, n_parts)  # its number in its token
-    starts = np.repeat(offsets[:, 0], n_parts) + part * _TOKEN_CHARACTERS
+    number = np.arange(n_parts.sum()) - np.repeat(first_part, n_parts)
+    starts = np.repeat(offsets[:, 0], n_parts) + number * _TOKEN_CHARACTERS
     ends = np.repeat(offsets[:, 1], n_parts)
-    part_ends = np.minimum(starts + _TOKEN_CHARACTERS, ends)
-    ends = np.where(np.repeat(unknown, n_parts), part_ends, ends)
+    ends_of_parts = np.minimum(starts + _TOKEN_CHARACTERS, ends)
+    ends = np.where(np.repeat(is_unknown, n_parts), ends_of_parts, ends)
     return np.stack([starts, ends], axis=1).astype(np.int32)
