@@ -183,8 +183,8 @@ def _package_of(frame: FrameType) -> str:
 def _format_warning(
     message: Warning | str, category: type[Warning], *source: Any, **options: Any
 ) -> str:
-    """Return the text of a warning: one line for ragbench's own, "" for one that the user has seen
-    before; others as Python formats them.
+    """Return the text of a warning, in place of Python's function: one line for a warning of ragbench,
+    "" for one that the user has seen before; others as Python formats them.
     """
     if isinstance(message, DataWarning) and message.is_known():
         return ""
@@ -241,8 +241,14 @@ def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "", near: str = "") -> str:
-    """Return the text of an error about an unknown name, with the known name that it means (`near`, or
-    the most similar one), and `shown` or the first 30 known names.
+    """Return the text of an error about an unknown name.
+
+    Args:
+        what: the kind of name, such as "chunker".
+        value: the unknown name.
+        known: the known names.
+        shown: the list of known names in the text; "" = the first 30.
+        near: the known name that is meant; "" = the most similar one, if any.
 
     >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
     "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"

@@ -52,9 +52,11 @@ def is_import(name: object, own: Collection[str] = ()) -> bool:
     if module in own:
         return False
     package = module.partition(".")[0]
+    if package in sys.modules:
+        return True
     with searched():
         try:
-            return package in sys.modules or find_spec(package) is not None
+            return find_spec(package) is not None
         except (ImportError, ValueError):
             return False
 
@@ -74,13 +76,13 @@ def source_file(name: str, folder: str | Path = "") -> Path | None:
             return None
     if spec is None:
         return None
-    candidates: list[Path] = []
-    if submodules:
+    if not submodules:
+        candidates = [Path(spec.origin)] if spec.origin is not None else []
+    else:
+        candidates = []
         for location in spec.submodule_search_locations or ():
             module = Path(location, *submodules)
             candidates += [module / "__init__.py", Path(f"{module}.py")]
-    elif spec.origin is not None:
-        candidates = [Path(spec.origin)]
     return next((file for file in candidates if file.is_file()), None)
 
 
@@ -104,11 +106,11 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
     module, colon, attribute = name.partition(":")
     if not (colon and module and attribute):
         raise ConfigError(f"{what} {name!r} names no attribute; write '{FORM}'")
-    permitted = os.environ.get(PERMITTED)
-    if permitted is not None and name not in permitted.split():
+    permitted_names = os.environ.get(PERMITTED)
+    if permitted_names is not None and name not in permitted_names.split():
         raise ConfigError(
             f"{what} {name!r} is not imported: it is not among the names that were confirmed "
-            f"({permitted or 'none'})"
+            f"({permitted_names or 'none'})"
         )
     report = _reporting.get()
     report(name)  # raises where the import is refused
@@ -138,13 +140,15 @@ def imports_reported(report: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def searched(folder: str | Path = "") -> Iterator[None]:
-    """Look for modules in this folder, too, after all other places; "" means the working directory."""
+    """Let Python find modules in this folder, too, while the block runs: after all other places. ""
+    means the working directory.
+    """
     directory = os.path.abspath(folder or os.getcwd())
     sys.path.append(directory)
     try:
         yield
     finally:
-        # the last such entry is the appended one, unless an import changed the list
+        # remove the last entry of this folder: the appended one, unless an import changed the list
         for index in reversed(range(len(sys.path))):
             if sys.path[index] == directory:
                 del sys.path[index]
@@ -179,8 +183,12 @@ def returned_number(value: Any) -> float:
 
 
 def takes(function: Callable[..., Any], *arguments: str, options: Sequence[str] = ()) -> bool:
-    """Return True if a function can be called with that many arguments and options of these names;
-    also for a function whose parameters Python does not know.
+    """Return True if a function can be called with arguments and options; also if Python does not know
+    its parameters.
+
+    Args:
+        arguments: the arguments by place; their number alone counts.
+        options: names of the arguments by name.
 
     >>> takes(lambda case, answer: 1, "case", "answer"), takes(lambda case: 1, "case", "answer")
     (True, False)
@@ -215,11 +223,15 @@ contexts): give it these parameters
     Raises:
         ConfigError: its parameters do not fit.
     """
-    if not takes(function, *arguments, options=options):
-        expected = ", ".join([*arguments, *(f"{name}=..." for name in options)])
-        signature = inspect.signature(function)
-        names = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
-        taken = signature.replace(parameters=names, return_annotation=signature.empty)
-        raise ConfigError(
-            f"{what} takes {taken}; it is called with ({expected}): give it these parameters"
-        )
+    if takes(function, *arguments, options=options):
+        return
+    expected = ", ".join([*arguments, *(f"{name}=..." for name in options)])
+    signature = inspect.signature(function)
+    parameters = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    without_annotations = signature.replace(
+        parameters=parameters, return_annotation=signature.empty
+    )
+    raise ConfigError(
+        f"{what} takes {without_annotations}; it is called with ({expected}): give it these "
+        "parameters"
+    )

@@ -44,9 +44,10 @@ def folded_words(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """Return a text in one form (NFKC), without signs inside words that only change their look, such
-    as soft hyphens and the vowel marks of Arabic and Hebrew, with one form of the Arabic letters
-    alef, yeh and kaf, and without narrow spaces between the thousands of a number.
+    """Return a text in one form, so that texts that look the same are equal: in NFKC; without signs
+    inside words that only change their look, such as soft hyphens and the vowel marks of Arabic and
+    Hebrew; with one form of the Arabic letters alef, yeh and kaf; without narrow spaces between the
+    thousands of a number.
 
     >>> normal("مُحَمَّد"), normal("Stra\\u00ad\\nße"), normal("4\\u202f183")
     ('محمد', 'Straße', '4183')

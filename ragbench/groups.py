@@ -32,14 +32,14 @@ def evenly(
     come first is as good as random, but always the same: by the SHA-256 of the item's id and of the
     group.
     """
-    groups = grouped(range(len(items)), lambda i: group_of(items[i]))
-    turns: list[tuple[int, str, int]] = []  # (round, hash of the group, number of the item)
-    for group, members in groups.items():
+    members_of = grouped(range(len(items)), lambda i: group_of(items[i]))
+    choices: list[tuple[int, str, int]] = []  # (round, hash of the group, number of the item)
+    for group, members in members_of.items():
         members.sort(key=lambda i: _sha256(id_of(items[i])))
-        for turn, i in enumerate(members):
-            turns.append((turn, _sha256(str(group)), i))
-    first_turns = sorted(turns)[:size]
-    chosen = sorted(i for _, _, i in first_turns)
+        for round_number, i in enumerate(members):
+            choices.append((round_number, _sha256(str(group)), i))
+    first_choices = sorted(choices)[:size]
+    chosen = sorted(i for _, _, i in first_choices)
     return [items[i] for i in chosen]
 
 

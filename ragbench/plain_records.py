@@ -50,9 +50,10 @@ def read_records(
     if what == "corpus":
         expected += ", what rb.testsets.load_corpus(folder) reads"
     for key, item in _items(given, what, expected):
-        record = item
-        if not isinstance(item, kind):
-            item_id = key
+        if isinstance(item, kind):
+            record = item
+        else:
+            item_id = key  # of a mapping; else the number of the item
             text = item
             if not isinstance(item, str):
                 text = field_of(item, texts, f"an entry of {what}")
@@ -77,33 +78,40 @@ def read_qrels(qrels: Any) -> dict[str, dict[str, int]]:
     Raises:
         DataError: something has another form.
     """
-    judgements: dict[str, dict[str, int]] = {}
     if isinstance(qrels, Mapping):
-        for query_id, judged in qrels.items():
-            if isinstance(judged, str) or not isinstance(judged, Iterable):
-                raise DataError(
-                    f"qrels of {query_id!r} are {_brief(judged)}; expected {{doc_id: grade}}, or "
-                    "doc_ids"
-                )
-            grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1)
-            judgements[as_id(query_id)] = {
-                as_id(doc_id): grade(value) for doc_id, value in grades.items()
-            }
-        return judgements
+        return {as_id(query_id): _grades(query_id, judged) for query_id, judged in qrels.items()}
+    judgements: dict[str, dict[str, int]] = {}
     for _, record in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
         query_id = as_id(field_of(record, _JUDGED_QUERY_ID_FIELDS, "a judgement"))
         grades = judgements.setdefault(query_id, {})
         value = field_of(record, _GRADE_FIELDS, "a judgement", 1)
-        grades[as_id(field_of(record, DOC_ID_FIELDS, "it"))] = grade(value)
+        doc_id = as_id(field_of(record, DOC_ID_FIELDS, "it"))
+        grades[doc_id] = grade(value)
     return judgements
 
 
+def _grades(query_id: object, judged: Any) -> dict[str, int]:
+    """Return doc_id -> grade of a question, from a mapping of grades, or a list of relevant ids: they
+    have grade 1.
+    """
+    if isinstance(judged, str) or not isinstance(judged, Iterable):
+        raise DataError(
+            f"qrels of {query_id!r} are {_brief(judged)}; expected {{doc_id: grade}}, or doc_ids"
+        )
+    grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1)
+    return {as_id(doc_id): grade(value) for doc_id, value in grades.items()}
+
+
 def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
-    """Return (key, item) pairs of a mapping, or (number, item) pairs of the rows of a frame or the items
-    of a list.
+    """Return the items of a collection with their keys in a mapping, or else their numbers from 0; the
+    items of a frame are its rows, as dicts.
+
+    Args:
+        what: the name of the collection in messages.
+        expected: the form to write, in messages.
 
     Raises:
-        DataError: it is none of these.
+        DataError: it is not a mapping, a frame or a list.
     """
     if isinstance(given, Mapping):
         return given.items()
@@ -120,9 +128,12 @@ def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
 def field_of(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRED) -> Any:
     """Return the first of these fields that a mapping or an object has, else `default`.
 
+    Args:
+        names: names of the field; the first is ragbench's own.
+        what: the name of the record in the message.
+
     Raises:
-        DataError: the record has none of the fields, and there is no default; `what` names it in the
-            message.
+        DataError: the record has none of the fields, and there is no default.
     """
     for name in names:
         if isinstance(record, Mapping):
@@ -150,7 +161,11 @@ def metadata_of(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
 
 
 def as_id(value: Any, what: str = "an id") -> str:
-    """Return an id as a string; a whole number is accepted."""
+    """Return an id as a string; a whole number is accepted, an empty text is not.
+
+    >>> as_id("d1"), as_id(7)
+    ('d1', '7')
+    """
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, Integral) and value is not True and value is not False:
@@ -170,9 +185,10 @@ def grade(value: Any) -> int:
     ragbench.errors.DataError: grade '1.5' is not a whole number; expected 0 (not relevant), 1, 2, ...
     """
     text = ""
-    if isinstance(value, str):  # a column with empty cells is written as 1.0
-        is_whole = re.fullmatch(r"\s*[+-]?[0-9]{1,19}(\.0*)?\s*", value) is not None
+    if isinstance(value, str):
         text = value.partition(".")[0]
+        # a column of a CSV file that also has empty cells is written as 1.0
+        is_whole = re.fullmatch(r"\s*[+-]?[0-9]{1,19}(\.0*)?\s*", value) is not None
     else:  # columns of tables are often floats throughout
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         is_whole = is_number and bool(value == value // 1)
@@ -196,31 +212,32 @@ def ids_in_known_form(ids: Iterable[str], known: Collection[str]) -> dict[str, s
     unknown_ids = [name for name in ids if not name.isascii() and name not in known]
     if not unknown_ids:
         return {}
-    by_form: dict[str, list[str]] = {}
+    known_of_form: dict[str, list[str]] = {}
     for name in known:
         if not name.isascii():
-            by_form.setdefault(unicodedata.normalize("NFC", name), []).append(name)
-    same: dict[str, str] = {}
+            known_of_form.setdefault(unicodedata.normalize("NFC", name), []).append(name)
+    known_id_of: dict[str, str] = {}
     for name in unknown_ids:
-        candidates = by_form.get(unicodedata.normalize("NFC", name), [])
+        candidates = known_of_form.get(unicodedata.normalize("NFC", name), [])
         if len(candidates) == 1:
-            same[name] = candidates[0]
-    return same
+            known_id_of[name] = candidates[0]
+    return known_id_of
 
 
 def qrels_of_corpus(
     qrels: dict[str, dict[str, int]], corpus: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """Return judgements with the ids of the corpus in place of ids that differ from them in their
-    Unicode form only; the same object if no id differs.
+    """Return judgements with the document ids of the corpus, in place of ids that differ from them in
+    their Unicode form only; if none differs, the same object.
     """
-    known_id = ids_in_known_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
-    if not known_id:
+    judged_ids = (doc_id for grades in qrels.values() for doc_id in grades)
+    known_id_of = ids_in_known_form(judged_ids, corpus)
+    if not known_id_of:
         return qrels
     renamed: dict[str, dict[str, int]] = {}
     for query_id, grades in qrels.items():
         renamed[query_id] = {
-            known_id.get(doc_id, doc_id): grade for doc_id, grade in grades.items()
+            known_id_of.get(doc_id, doc_id): grade for doc_id, grade in grades.items()
         }
     return renamed
 

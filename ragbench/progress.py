@@ -50,7 +50,7 @@ class ThreadedCalls(Generic[T, R]):
 
     def __iter__(self) -> Iterator[tuple[T, R | BaseException]]:
         """Yield each item with the result of its call, or the exception that it raised, in the order
-        in which calls end.
+        in which calls end. At most `at_once` calls run at a time.
         """
         while self._waiting or self._n_running:
             while self._waiting and self._n_running < self._at_once:
@@ -106,19 +106,20 @@ class Progress:
             self._show(self._line(now - self._begun, width))
 
     def _line(self, seconds: float, width: int) -> str:
-        """Return the line to show: the units done, the time that has passed (unless the line would be
-        wider than `width`), the rate, and the time left.
+        """Return the line to show after so many seconds, such as "searching: 3 of 10 queries, 0:06, 0.5/s,
+        0:14 left". The time that has passed is left out if the line would be wider than `width`.
         """
-        counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]
-        parts = [f"{' of '.join(counts)} {self._unit}", _clock(seconds)]
         n_new = self.n - self._n_at_start
+        counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]
+        done = f"{' of '.join(counts)} {self._unit}"
+        speed = []
         if n_new and seconds > 0:
-            parts.append(_rate(n_new / seconds))
+            speed.append(_rate(n_new / seconds))
         if n_new and self._total is not None and self._total > self.n:
-            parts.append(f"{_clock((self._total - self.n) * seconds / n_new)} left")
-        line = f"{self._label}: {', '.join(parts)}"
+            speed.append(f"{_clock((self._total - self.n) * seconds / n_new)} left")
+        line = f"{self._label}: {', '.join([done, _clock(seconds), *speed])}"
         if len(line) > width and n_new:
-            line = f"{self._label}: {', '.join([parts[0], *parts[2:]])}"
+            line = f"{self._label}: {', '.join([done, *speed])}"
         return line
 
     def clear(self) -> None:
@@ -135,17 +136,21 @@ class Progress:
         if file:
             Path(file).write_text(line, encoding="utf-8")
         if _in_jupyter():
-            from IPython.display import display
-
-            data = {"text/plain": line}
-            if self._handle is None:
-                self._handle = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-            else:
-                self._handle.update(data, raw=True)
+            self._show_in_notebook(line)
         elif sys.stderr.isatty():
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write(f"\r{line[:width]:<{width}}\r")
             sys.stderr.flush()
+
+    def _show_in_notebook(self, line: str) -> None:
+        """Show a line in the output of the cell; the first call makes it, the others change it."""
+        from IPython.display import display
+
+        data = {"text/plain": line}
+        if self._handle is None:
+            self._handle = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(data, raw=True)
 
 
 _open_bars: list[Progress] = []

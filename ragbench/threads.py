@@ -27,10 +27,10 @@ def run_in_thread(call: Callable[[], object]) -> None:
     >>> done.wait()
     True
     """
-    idle = _idle(os.getpid())
+    idle = _idle(os.getpid())  # the queues of threads that wait for a call
     try:
         tasks = idle.pop()
-    except IndexError:
+    except IndexError:  # all threads are busy: start another one
         tasks = _Tasks()
         threading.Thread(target=_work, args=(tasks, idle), daemon=True).start()
     tasks.put(call)
@@ -43,10 +43,11 @@ def _idle(process: int) -> deque[_Tasks]:
 
 
 def _work(tasks: _Tasks, idle: deque[_Tasks]) -> None:
-    """Run the calls that come into a thread's queue, and put the queue into `idle` after each; return
-    once no call has come for `_IDLE_S`.
+    """Run, in a thread, the calls that come into its queue `tasks`; return once none has come for
+    `_IDLE_S`.
 
-    `run_in_thread` takes a queue out of `idle` before it puts a call into it.
+    `idle` are the queues of threads that wait: the queue is put into it after each call, and
+    `run_in_thread` takes it out before it puts a call into it.
     """
     while True:
         try:

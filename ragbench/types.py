@@ -187,9 +187,8 @@ class Case(metaclass=Suggesting):
         that does not and does not contain the id.
         """
         query_id, text = str(self.query_id).strip(), str(self.text).strip()
-        is_sentence = len(query_id.split()) > 1 and query_id.endswith(_ASKING)
-        is_id_a_question = is_sentence and query_id not in text
-        if is_id_a_question and not text.endswith(_ASKING):
+        looks_like_question = len(query_id.split()) > 1 and query_id.endswith(_ASKING)
+        if looks_like_question and query_id not in text and not text.endswith(_ASKING):
             raise ConfigError(
                 f"the id of a case is {self.query_id!r}, and its text {self.text!r:.80}; write "
                 f"rb.Case('q1', {self.query_id!r}, reference_answer=...)"
@@ -365,7 +364,9 @@ class Dataset(metaclass=Suggesting):
             DataError: something has another form, or a judgement is of a question that is not among
                 the queries.
         """
-        documents, cases, judged = as_documents(corpus), _cases(queries), read_qrels(qrels)
+        documents = as_documents(corpus)
+        cases = _cases(queries)
+        judged = read_qrels(qrels)
         query_ids = {case.query_id for case in cases}
         for query_id in (*judged, *(answers or ())):
             if query_id not in query_ids:
@@ -374,8 +375,10 @@ class Dataset(metaclass=Suggesting):
                     f"are {', '.join(map(repr, sorted(query_ids)[:3]))}"
                 )
         if answers:
-            texts = {case.query_id: case.reference_answer for case in cases} | dict(answers)
-            cases = [replace(case, reference_answer=texts[case.query_id]) for case in cases]
+            cases = [
+                replace(case, reference_answer=answers.get(case.query_id, case.reference_answer))
+                for case in cases
+            ]
         return cls(name, split, documents, tuple(cases), qrels_of_corpus(judged, documents))
 
     @classmethod
@@ -424,12 +427,7 @@ class Dataset(metaclass=Suggesting):
         for document in self.corpus.values():
             sha.update(json.dumps([document.doc_id, document.title, document.text]).encode())
         for case in self.cases:
-            labels = {
-                name: value
-                for name, value in asdict(case).items()
-                if value not in ("", None, (), {})
-            }
-            sha.update(json.dumps(labels, sort_keys=True, default=str).encode())
+            sha.update(json.dumps(_filled_fields(case), sort_keys=True, default=str).encode())
         sha.update(json.dumps(self.qrels, sort_keys=True).encode())
         for sample in (*self.safety_inputs, *self.safety_outputs):
             sha.update(json.dumps(asdict(sample), sort_keys=True).encode())
@@ -443,18 +441,15 @@ class Dataset(metaclass=Suggesting):
         """
         digests = {}
         for case in self.cases:
-            labels = {
-                name: value
-                for name, value in asdict(case).items()
-                if value not in ("", None, (), {}) and name != "evidence"
-            }
+            labels = _filled_fields(case)
+            labels.pop("evidence", None)
             passages = [
                 (span.doc_id, self.corpus[span.doc_id].full_text[span.start : span.end])
                 for span in case.evidence
                 if span.doc_id in self.corpus
             ]
-            known = [labels, passages, self.qrels.get(case.query_id, {})]
-            text = json.dumps(known, sort_keys=True, default=str)
+            content = [labels, passages, self.qrels.get(case.query_id, {})]
+            text = json.dumps(content, sort_keys=True, default=str)
             digests[case.query_id] = hashlib.sha256(text.encode()).hexdigest()[:12]
         return digests
 
@@ -498,19 +493,21 @@ class Dataset(metaclass=Suggesting):
         return any(item in (case.query_id, case) for case in self.cases)
 
     def __getitem__(self, at: Any) -> Any:
-        """Return a case by its number or its id; of a slice, or a list of ids, the dataset of these.
+        """Return a case, by its number or its id; or the dataset of several cases, by a slice of numbers
+        or a list of ids.
 
         Raises:
             ConfigError: no question has this id.
         """
         if isinstance(at, str):
-            by_id = {case.query_id: case for case in self.cases}
-            check_known("question", by_id, at)
-            return by_id[at]
+            case_of = self.case_of
+            check_known("question", case_of, at)
+            return case_of[at]
         if isinstance(at, list):
             return self.select(at)
-        part = self.cases[at]
-        return self.select([c.query_id for c in part]) if isinstance(at, slice) else part
+        if isinstance(at, slice):
+            return self.select([case.query_id for case in self.cases[at]])
+        return self.cases[at]
 
     def sample(self, size: int, seed: int = 0) -> Dataset:
         """Return up to `size` questions, evenly from all categories, in the order of `cases`.
@@ -567,16 +564,22 @@ def as_documents(corpus: Any) -> dict[str, Document]:
     return read_records(corpus, "corpus", Document, DOC_ID_FIELDS, TEXT_FIELDS, document)
 
 
+def _filled_fields(case: Case) -> dict[str, Any]:
+    """Return the fields of a case by their names, without those that are empty."""
+    return {name: value for name, value in asdict(case).items() if value not in ("", None, (), {})}
+
+
 def _cases(queries: Any) -> list[Case]:
-    def case(query_id: str, text: str, item: Any) -> Case:
+    """Return the cases in `queries`, in the forms that `Dataset.from_dicts` takes."""
+
+    def make_case(query_id: str, text: str, item: Any) -> Case:
         answer = field_of(item, REFERENCE_FIELDS, "", None)
         metadata = metadata_of(item, QUERY_ID_FIELDS, QUESTION_FIELDS, REFERENCE_FIELDS)
         reference = answer if isinstance(answer, str) else None
         return Case(query_id, text, reference_answer=reference, metadata=metadata)
 
-    return [
-        *read_records(queries, "queries", Case, QUERY_ID_FIELDS, QUESTION_FIELDS, case).values()
-    ]
+    cases = read_records(queries, "queries", Case, QUERY_ID_FIELDS, QUESTION_FIELDS, make_case)
+    return list(cases.values())
 
 
 @suggesting(
