@@ -106,8 +106,8 @@ class Progress:
             self._show(self._line(now - self._begun, width))
 
     def _line(self, seconds: float, width: int) -> str:
-        """Return the line to show after so many seconds, such as "searching: 3 of 10 queries, 0:06, 0.5/s,
-        0:14 left". The time that has passed is left out if the line would be wider than `width`.
+        """Return the line to show after so many seconds, such as "searching: 3 of 10 queries, 0:00:06, 30.0 a
+        minute, 0:00:14 left". The time that has passed is left out if the line would be wider than `width`.
         """
         n_new = self.n - self._n_at_start
         counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]
