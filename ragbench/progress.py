@@ -40,6 +40,7 @@ class ThreadedCalls(Generic[T, R]):
         name: str,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
+        """See the class; no call begins before the iteration."""
         self._waiting = list(items)[::-1]  # the next one last
         self._n_running = 0
         self._call = call
@@ -85,6 +86,14 @@ class Progress:
     def __init__(
         self, total: int | None, label: str, unit: str, n: int, *, is_quiet: bool = False
     ) -> None:
+        """Begin to measure the time.
+
+        Args:
+            label: the first words of the line, such as "searching".
+            unit: the plural of what is counted, such as "queries".
+            n: the units that are done already.
+            is_quiet: show nothing.
+        """
         self.n = n
         self._is_quiet = is_quiet
         self._total = total
@@ -106,8 +115,9 @@ class Progress:
             self._show(self._line(now - self._begun, width))
 
     def _line(self, seconds: float, width: int) -> str:
-        """Return the line to show after so many seconds, such as "searching: 3 of 10 queries, 0:00:06, 30.0 a
-        minute, 0:00:14 left". The time that has passed is left out if the line would be wider than `width`.
+        """Return the line to show after so many seconds, such as "searching: 3 of 10 queries,
+        0:00:06, 30.0 a minute, 0:00:14 left". The time that has passed is left out if the line would
+        be wider than `width`.
         """
         n_new = self.n - self._n_at_start
         counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]

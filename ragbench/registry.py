@@ -648,8 +648,8 @@ def _not_among(name: object, measure: Measure | None, names: list[str]) -> str:
 
 
 def measured_as(name: str, known: Iterable[str]) -> str:
-    """Return the known name of the measure that a name of another tool means, at another depth if need
-    be; "" without one.
+    """Return the known measure that a name of another tool means: at the depth in the name, or else at
+    another depth; "" without one.
 
     >>> measured_as("recall", ["nDCG@5", "R@5"]), measured_as("recall", ["AP"])
     ('R@5', '')

@@ -834,7 +834,9 @@ class LLM(Protocol):
         system: str | None = None,
         max_tokens: int = 512,
         temperature: float = 0.0,
-    ) -> Completion: ...
+    ) -> Completion:
+        """Return the reply to a prompt, after the instructions in `system`, if any."""
+        ...
 
 
 LLMLike = str | LLM | Callable[[str], Any]
@@ -849,4 +851,6 @@ class System(Protocol):
     @property
     def name(self) -> str: ...
 
-    def answer(self, query_id: str, query: str) -> Answer: ...
+    def answer(self, query_id: str, query: str) -> Answer:
+        """Return the answer to a question, with the contexts that it is based on."""
+        ...

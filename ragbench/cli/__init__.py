@@ -68,7 +68,7 @@ def _ragbench(
         ),
     ] = False,
 ) -> None:
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is None:  # `ragbench` alone
         typer.echo(FIRST_STEPS)
 
 

@@ -152,8 +152,8 @@ class _Session:
             has_labelled = True
 
     def draw(self) -> tuple[Trust, int]:
-        """Draw questions into the sheet if none is left to label, unless the estimate decides; return
-        the estimate, and the number of texts to label.
+        """Return the estimate, and the number of texts that the person has to label. If none is left,
+        further questions are drawn into the sheet, unless the estimate decides already.
         """
         estimate = self.estimate()
         if _is_decided(estimate):

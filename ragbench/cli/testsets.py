@@ -409,7 +409,7 @@ def _chosen_meaning(unlabelled: list[Case], dataset: Dataset, *, must_choose: bo
 
 
 def _has_label(dataset: Dataset, case: Case) -> bool:
-    """Return True if a case states a right answer, or a place that holds one."""
+    """Return True if a case has any label by which an answer or a search can be judged."""
     return bool(
         case.reference_answer
         or case.gold_facts

@@ -165,18 +165,18 @@ def budget_orders(board: pd.DataFrame) -> str:
     """
     if not {_AT_K, _AT_BUDGET} <= set(board.columns):
         return ""
-    orders = board.set_index("label")[[_AT_K, _AT_BUDGET]].dropna()
-    if len(orders) < 2:
+    means = board.set_index("label")[[_AT_K, _AT_BUDGET]].dropna()
+    if len(means) < 2:
         return ""
-    at_k = plain(str(orders[_AT_K].idxmax()))
-    at_budget = plain(str(orders[_AT_BUDGET].idxmax()))
+    best_at_k = plain(str(means[_AT_K].idxmax()))
+    best_at_budget = plain(str(means[_AT_BUDGET].idxmax()))
     leaders = (
-        f"At k = 5, where bigger chunks bring more text, {at_k} leads; at an equal 500 tokens "
-        f"{at_budget}."
+        f"At k = 5, where bigger chunks bring more text, {best_at_k} leads; at an equal 500 tokens "
+        f"{best_at_budget}."
     )
-    if len(orders) < 3:
+    if len(means) < 3:
         return leaders
-    tau = _kendall_tau(orders[_AT_K].to_numpy(float), orders[_AT_BUDGET].to_numpy(float))
+    tau = _kendall_tau(means[_AT_K].to_numpy(float), means[_AT_BUDGET].to_numpy(float))
     about = "1: the same order, 0: none in common, -1: reversed"
     return f"{leaders} Kendall's tau of the two orders is {tau:.2f} ({about})."
 

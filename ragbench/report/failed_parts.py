@@ -167,13 +167,17 @@ def _verdict(is_found: bool | None, is_right: bool | None) -> str:
 def part_findings(table: pd.DataFrame, k: int) -> list[str]:
     """Return what `part_verdicts` has shown, in sentences: questions by verdict, the mean recall next
     to its ceiling, and how many answers were tested for support only.
+
+    Args:
+        table: as from `part_verdicts`.
+        k: the number of documents that count as found.
     """
-    phrases = {"none": "nothing failed", "both": "both failed"}
     sentences = []
+    words_of_verdict = {"none": "nothing failed", "both": "both failed"}
     for verdict, rows in table.groupby("verdict", sort=False):
-        phrase = phrases.get(str(verdict), str(verdict))
-        listed = ", ".join(rows["query_id"].head(10))
-        sentences.append(f"{len(rows)} of {len(table)} questions: {phrase} ({listed})")
+        words = words_of_verdict.get(str(verdict), str(verdict))
+        query_ids = ", ".join(rows["query_id"].head(10))
+        sentences.append(f"{len(rows)} of {len(table)} questions: {words} ({query_ids})")
     if table["recall"].notna().any():
         recall, ceiling = table["recall"].mean(), table["ceiling"].mean()
         sentences.append(

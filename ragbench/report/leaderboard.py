@@ -79,12 +79,14 @@ def _comparison_columns(board: pd.DataFrame, comparison: pd.DataFrame) -> dict[s
 
 
 def _differences(changes: pd.DataFrame, compared: Collection[str]) -> list[str]:
-    """Return each difference with its interval; "baseline" for a configuration not in `compared`."""
+    """Return the difference of each row with its interval, as a text such as "+0.031 [+0.010, +0.052]";
+    "baseline" for a configuration whose name is not in `compared`.
+    """
     texts = []
     columns = changes[["name", "difference", "ci_low", "ci_high"]]
-    for name, mean, low, high in columns.itertuples(index=False):
+    for name, difference, low, high in columns.itertuples(index=False):
         if name in compared:
-            texts.append(with_interval(mean, low, high, "{:+.3f}"))
+            texts.append(with_interval(difference, low, high, "{:+.3f}"))
         else:
             texts.append("baseline")
     return texts

@@ -137,7 +137,6 @@ def notebook_html(path: Path) -> str:
     """
     import nbformat
     from nbconvert import HTMLExporter
-    from pygments.formatters import HtmlFormatter
 
     exporter: Any = HTMLExporter(  # type: ignore[no-untyped-call]
         template_name="basic",
@@ -157,16 +156,22 @@ def notebook_html(path: Path) -> str:
     body = _cleaned(body)
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", body, re.DOTALL)
     title = html.unescape(re.sub(r"<[^>]+>", "", heading[1])) if heading else path.stem
+    navigation = f'<nav><a href="{INDEX}">All configurations</a></nav>'
+    return page_html(title.strip(" ¶\n"), navigation + body, _STYLE + _code_style())
+
+
+def _code_style() -> str:
+    """Return the CSS for the colours of code, on light and on dark pages."""
+    from pygments.formatters import HtmlFormatter
+
     light = HtmlFormatter(style="default", nobackground=True).get_style_defs(".highlight")
     dark = HtmlFormatter(style="github-dark", nobackground=True).get_style_defs(".highlight")
-    style = f"{_STYLE}{light}@media (prefers-color-scheme: dark){{{dark}}}"
-    navigation = f'<nav><a href="{INDEX}">All configurations</a></nav>'
-    return page_html(title.strip(" ¶\n"), navigation + body, style)
+    return f"{light}@media (prefers-color-scheme: dark){{{dark}}}"
 
 
 def _show_alternative_texts(notebook: Any) -> None:
-    """Give the images of a notebook the alternative text that their metadata has: nbconvert leaves it
-    out.
+    """Replace each image of a notebook that has an alternative text in its metadata by HTML with this
+    text, which nbconvert would leave out.
     """
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):

@@ -23,38 +23,48 @@ _CUT = ("chunker", "chunk_size", "chunk_overlap", "tokenizer")
 
 
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
-    """Return the questions of a result, with the labels and documents that can be found, and notes for
+    """Return the questions of a result with the labels and documents that can be found, and notes for
     the reader about missing or different ones.
+
+    Args:
+        dataset: the documents and labels to use; None = those in the memory of the result, or else of
+            the dataset that it names, if these have not changed since.
     """
-    about = result.dataset
     notes: list[str] = []
     if dataset is None and result.output is not None:
         dataset = result.output.dataset
-    is_given = dataset is not None
     if dataset is None:
-        with suppress(RagbenchError, OSError):
-            dataset = _named(result)
-    if dataset is not None and is_given and not result.is_of(dataset):
+        dataset, notes = _unchanged_dataset(result)
+    elif not result.is_of(dataset):
         notes.append(
             "These documents differ from the evaluated ones: texts and evidence may be shifted."
         )
-        text = f"{dataset!r} is not what {result.name!r} was measured on"
-        warn_user(text)
-    elif dataset is None or not result.is_of(dataset):
-        name = about["name"] or "questions"
-        what = "is not at hand" if dataset is None else "has changed since the evaluation"
-        notes.append(
-            f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not "
-            "their texts: they and the gold evidence are shown with rb.explore(results, "
-            "dataset=...), or --test-set and --docs."
-        )
-        dataset = Dataset(name, about["split"] or "test", {}, (), {})
+        warn_user(f"{dataset!r} is not what {result.name!r} was measured on")
     case_of = dataset.case_of
     cases = tuple(
         case_of.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items()
     )
     qrels = {query_id: dataset.qrels.get(query_id, {}) for query_id in result.queries}
     return replace(dataset, cases=cases, qrels=qrels), notes
+
+
+def _unchanged_dataset(result: Result) -> tuple[Dataset, list[str]]:
+    """Return the dataset that a result names, without notes; or, if it cannot be loaded or has changed
+    since the evaluation, one without content, and a note about this.
+    """
+    dataset = None
+    with suppress(RagbenchError, OSError):
+        dataset = _named_dataset(result)
+    if dataset is not None and result.is_of(dataset):
+        return dataset, []
+    name = result.dataset["name"] or "questions"
+    state = "is not at hand" if dataset is None else "has changed since the evaluation"
+    note = (
+        f"The test set {name!r} {state}. The folder of a result holds ids of chunks, not "
+        "their texts: they and the gold evidence are shown with rb.explore(results, "
+        "dataset=...), or --test-set and --docs."
+    )
+    return Dataset(name, result.dataset["split"] or "test", {}, (), {}), [note]
 
 
 def chunks_of(result: Result, dataset: Dataset) -> list[Chunk]:
@@ -75,12 +85,12 @@ def chunks_by_name(results: Sequence[Result], dataset: Dataset) -> dict[str, lis
     return chunks
 
 
-def _named(result: Result) -> Dataset | None:
-    """Return the dataset that the result was measured on, where loading it takes no download.
+def _named_dataset(result: Result) -> Dataset | None:
+    """Return the dataset that a result names, where loading it takes no download; None if there is none
+    of its name. One with the same content is preferred to others.
 
     A path is looked up from the present folder, and from the folder of the result upwards: it was
-    written relative to the folder of a grid or a notebook, which is mostly one of these. If only
-    datasets with other content are found, the first of them is returned.
+    written relative to the folder of a grid or a notebook, which is mostly one of these.
     """
     from ragbench.testsets.loader import load_dataset
 
@@ -88,28 +98,31 @@ def _named(result: Result) -> Dataset | None:
     split = result.dataset["split"] or "test"
     if name == "pydoc":
         return load_dataset(name, split)
-    first = None
+    corpus_name = str(result.parameters.get("corpus") or "")
+    first_found = None
     above = [] if result.folder is None else [result.folder, *result.folder.parents]
     for folder in (Path(), *above[:_MAX_ABOVE]):
         if not name or not (folder / name).exists():
             continue
-        corpus = str(result.parameters.get("corpus") or "")
-        if corpus and (folder / corpus).exists():
-            corpus = str(folder / corpus)
+        is_path = bool(corpus_name) and (folder / corpus_name).exists()
+        corpus = str(folder / corpus_name) if is_path else corpus_name
         with suppress(RagbenchError, OSError):
             dataset = load_dataset(folder / name, split, corpus=corpus)
             if result.is_of(dataset):
                 return dataset
-            first = first or dataset
-    return first
+            first_found = first_found or dataset
+    return first_found
 
 
 def locate(
     context_id: str, passage: Passage | None, texts: Mapping[str, str]
 ) -> tuple[str, int, int] | None:
-    """Return (document id, start, end) of a context in `texts` (document id -> text); None if no text
-    holds it word for word. A passage is searched in its document; else the id of a chunk states its
-    place, as in "d#2-4".
+    """Return where a context is, as (document id, start, end); None if no text holds it word for word.
+
+    Args:
+        context_id: the id of a chunk states its place, as in "d#2-4", if there is no passage.
+        passage: the text of the context, which is searched in its document.
+        texts: document id -> text.
 
     >>> locate("d#2-4", None, {"d": "abcdef"}), locate("x", Passage("x", "ef", "d"), {"d": "abcdef"})
     (('d', 2, 4), ('d', 4, 6))

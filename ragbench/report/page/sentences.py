@@ -118,23 +118,23 @@ def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
 
 
 def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
-    """Return the rows of the comparison: regressions first, then improvements, then the others.
+    """Return the rows of the comparison with the baseline: regressions first, then improvements, then
+    the others; [] without a comparison.
 
     Without `every`, the others are left out unless their measures are in the brief table.
     """
     if result.comparison is None:
         return []
     brief = {row.measure for rows in brief_measures(result).values() for row in rows}
-    changes = []
-    for change in result.comparison.changes:
-        if every or change.measure in brief or change.verdict in CHANGE_SIGNS:
-            changes.append(change)
-    verdicts = [*CHANGE_SIGNS]
+    order = [*CHANGE_SIGNS]  # of verdicts: regression, improvement
+    changes = [
+        change
+        for change in result.comparison.changes
+        if every or change.measure in brief or change.verdict in order
+    ]
 
     def rank(change: Change) -> int:
-        if change.verdict in verdicts:
-            return verdicts.index(change.verdict)
-        return len(verdicts)
+        return order.index(change.verdict) if change.verdict in order else len(order)
 
     return sorted(changes, key=rank)
 
@@ -182,32 +182,39 @@ def figures(result: Result) -> list[tuple[str, str]]:
     """Describe counts, the judge, cost and chunking, each as a word and a sentence, as far as they
     were measured.
     """
+    rows = [
+        ("Questions", _question_counts(result)),
+        ("Claims", _claim_counts(result.counts)),
+        ("Judge", _judge_sentence(result)),
+        ("Cost", _cost_sentence(result) if result.cases else ""),
+        ("Chunks", _chunk_sentence(result.facts) if result.facts.get("chunks") else ""),
+    ]
+    return [(word, sentence) for word, sentence in rows if sentence]
+
+
+def _question_counts(result: Result) -> str:
+    """State how many questions passed, failed and could not be decided; "" if none was evaluated."""
     counts = result.counts
-    rows = []
-    if result.cases and counts:
-        parts = [f"{counts['passed']} passed", f"{counts['failed']} failed"]
-        if counts["undecided"]:
-            parts.append(f"{counts['undecided']} not decided")
-        rows.append(("Questions", ", ".join(parts)))
-    claims = []
+    if not result.cases or not counts:
+        return ""
+    texts = [f"{counts['passed']} passed", f"{counts['failed']} failed"]
+    if counts["undecided"]:
+        texts.append(f"{counts['undecided']} not decided")
+    return ", ".join(texts)
+
+
+def _claim_counts(counts: Mapping[str, int]) -> str:
+    """State how many claims and numbers of answers are not supported; "" if this was not measured."""
+    texts = []
     if "unsupported_claims" in counts:
-        claims.append(f"{plural(counts['unsupported_claims'], 'claim')} with a support below 0.5")
-        claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
+        texts.append(f"{plural(counts['unsupported_claims'], 'claim')} with a support below 0.5")
+        texts.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
     if "invented_claims" in counts:
-        claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
+        texts.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
     if counts.get("invented_quotes"):
         quotes = plural(counts["invented_quotes"], "quote")
-        claims.append(f"{quotes} that the judge invented, whose claims count as unsupported")
-    if claims:
-        rows.append(("Claims", ", ".join(claims)))
-    judge = _judge_sentence(result)
-    if judge:
-        rows.append(("Judge", judge))
-    if result.cases:
-        rows.append(("Cost", _cost_sentence(result)))
-    if result.facts.get("chunks"):
-        rows.append(("Chunks", _chunk_sentence(result.facts)))
-    return rows
+        texts.append(f"{quotes} that the judge invented, whose claims count as unsupported")
+    return ", ".join(texts)
 
 
 def _judge_sentence(result: Result) -> str:

@@ -35,7 +35,7 @@ def measure_bars(
     Args:
         summary: mean, ci_low and ci_high; the index names the rows, drawn from top to bottom.
         xlabel: the measure of the means.
-        best: row -> the best value that any system could reach, drawn as a tick.
+        best: row of the summary -> the best value that any system could reach, drawn as a tick.
         retriever: decides the colour.
 
     Returns:
@@ -43,7 +43,7 @@ def measure_bars(
     """
     if summary.empty:
         return None
-    rows = summary[::-1]
+    rows = summary[::-1]  # bars are drawn from the bottom up
     values = rows[["mean", "ci_low", "ci_high"]].astype(float)
     figure, axes = new_axes(8, 1 + 0.36 * len(rows))
     colour = colour_of(retriever) if retriever else GREY

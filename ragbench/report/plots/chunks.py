@@ -34,11 +34,11 @@ def chunk_sizes(output: SystemOutput, retriever: str = "") -> Figure | None:
         return None
     corpus = output.dataset.corpus
     texts = [document.full_text for document in corpus.values()]
-    offsets = dict(zip(corpus, token_offsets(texts, output.tokenizer), strict=True))
+    offsets_of = dict(zip(corpus, token_offsets(texts, output.tokenizer), strict=True))
     sizes = []
     for chunk in output.searched:
-        first, end = token_ranges(offsets[chunk.doc_id], chunk.start, chunk.end)
-        sizes.append(int(end - first))
+        first_token, end = token_ranges(offsets_of[chunk.doc_id], chunk.start, chunk.end)
+        sizes.append(int(end - first_token))
     figure, axes = new_axes(8, 1.6)
     axes.hist(sizes, bins=40, color=colour_of(retriever) if retriever else GREY, alpha=0.6)
     axes.set(xlabel="tokens per chunk", ylabel="chunks")

@@ -36,24 +36,22 @@ def budget_curves(curves: pd.DataFrame, board: pd.DataFrame) -> Figure | None:
         return None
     rows = curves.merge(board[["name", "chunking"]], on="name")
     rows = rows.astype({"mean": float, "ci_low": float, "ci_high": float})
-    if rows["chunking"].nunique() > _MAX_PANELS:
+    if rows["chunking"].nunique() > _MAX_PANELS:  # one panel for all
         rows["chunking"] = "all chunkings"
     groups = rows.groupby("chunking", sort=False)
     figure, panels = new_figure(max(9, 3.1 * len(groups) + 2), 3.6, columns=len(groups))
-    look = styles(board)
+    style_of = styles(board)
     for axes, (chunking, group) in zip(panels, groups, strict=True):
         for name, curve in group.groupby("name", sort=False):
-            colour, marker, _ = look[str(name)]
-            budgets = curve["budget"]
+            colour, marker, _ = style_of[str(name)]
+            budgets, low, high = curve["budget"], curve["ci_low"], curve["ci_high"]
             axes.plot(budgets, curve["mean"], f"{marker}-", color=colour)
-            axes.fill_between(
-                budgets, curve["ci_low"], curve["ci_high"], color=colour, alpha=0.12, linewidth=0
-            )
+            axes.fill_between(budgets, low, high, color=colour, alpha=0.12, linewidth=0)
         axes.set(xlabel="context budget (tokens)", ylim=(0, 1.02), title=chunking)
         axes.set_xticks(group["budget"].unique())
         axes.label_outer()
     panels[0].set_ylabel("gold evidence inside the budget")
-    style_legend(figure, board, look)
+    style_legend(figure, board, style_of)
     return figure
 
 
