@@ -9,13 +9,13 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench import judges, llms, metrics, systems
 from ragbench.errors import ConfigError, DataError, DataWarning, abridged
 from ragbench.testing import reports
 from ragbench.testing.reports import Check
-from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource
+from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource, Judgement
 
 _SHOWN = 400
 # pytest shows the line of the test and the message, and not the source of the assertion below it.
@@ -109,14 +109,10 @@ def assert_context_recall(
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
-    in_evidence = {span.doc_id for span in labelled.case.evidence}
-    in_sections = {doc_id for doc_id, _ in labelled.case.expected_sections}
-    relevant = set(labelled.relevant) or (in_evidence | in_sections)
+    relevant = _relevant_documents(labelled)
     by_chunk = not relevant  # no document is labelled, so the ids of chunks are compared
     if by_chunk:
-        grades = labelled.case.relevant_chunks
-        relevant = {chunk_id for chunk_id, grade in grades.items() if grade >= 1}
-        relevant |= {*labelled.case.expected_chunks}
+        relevant = _relevant_chunks(labelled.case)
     if not relevant:
         raise ConfigError(
             f"question {labelled.query_id!r} has no relevance labels: its recall cannot be tested; "
@@ -126,7 +122,7 @@ def assert_context_recall(
         raise ConfigError(
             f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1"
         )
-    relevant = labelled.case.first_alternatives(relevant)
+    relevant = labelled.case.first_alternatives(relevant)  # one name for equivalent documents
     ceiling = min(k, len(relevant)) / len(relevant)
     if at_least > ceiling:
         raise ConfigError(
@@ -135,22 +131,37 @@ def assert_context_recall(
             f"can exceed {ceiling:.2f}: raise k or lower at_least"
         )
 
-    answer = _answered(labelled, results, f"context_recall@{k}")
-    ranking = list(systems.distinct_contexts(answer)) if by_chunk else _documents(answer)
+    answer = _recorded_answer(labelled, results, f"context_recall@{k}")
+    ranking = list(systems.distinct_contexts(answer)) if by_chunk else _ranked_documents(answer)
     ranking = ranking[:k]
-    retrieved = labelled.case.first_alternatives(ranking)  # one name for equivalent documents
+    retrieved = labelled.case.first_alternatives(ranking)
     recall = len(relevant & retrieved) / len(relevant)
     passed = recall >= at_least
-    _note(labelled, f"context_recall@{k}", recall, passed)
+    _record_check(labelled, f"context_recall@{k}", recall, passed)
     if not passed:
         raise AssertionError(
-            f"{_question(labelled)}\n"
-            f"  expected: at least {at_least:.2f} of {_listed(sorted(relevant))} among the "
-            f"first {k}\n  result: {_listed(ranking)}\n"
-            f"  recall {recall:.2f}; missing: {_listed(sorted(relevant - set(ranking)))}\n"
+            f"{_question_line(labelled)}\n"
+            f"  expected: at least {at_least:.2f} of {_first_ids(sorted(relevant))} among the "
+            f"first {k}\n  result: {_first_ids(ranking)}\n"
+            f"  recall {recall:.2f}; missing: {_first_ids(sorted(relevant - set(ranking)))}\n"
             f"  ceiling at k = {k}: {ceiling:.2f}"
         )
     return recall
+
+
+def _relevant_documents(labelled: LabelledCase) -> set[str]:
+    """Return the labelled documents of a question, else those of its evidence and expected sections."""
+    if labelled.relevant:
+        return set(labelled.relevant)
+    in_evidence = {span.doc_id for span in labelled.case.evidence}
+    in_sections = {doc_id for doc_id, _ in labelled.case.expected_sections}
+    return in_evidence | in_sections
+
+
+def _relevant_chunks(case: Case) -> set[str]:
+    """Return the ids of the chunks of grade 1 and above, and of the expected chunks."""
+    graded = {chunk_id for chunk_id, grade in case.relevant_chunks.items() if grade >= 1}
+    return graded | set(case.expected_chunks)
 
 
 def assert_answer_correct(
@@ -180,32 +191,46 @@ def assert_answer_correct(
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
     question = labelled.case
     reply = {"answer": answer} if isinstance(answer, str) else answer
-    result = _answered(labelled, reply, "answer_correct")
-    if question.answerable:
-        facts = "; ".join(first_wording for first_wording, *_ in question.gold_facts)
-        expected = question.reference_answer or facts
-    else:
-        expected = "no answer"
+    result = _recorded_answer(labelled, reply, "answer_correct")
+    expected = _expected_text(question)
     if not expected:
         raise ConfigError(
             f"question {question.query_id!r} has neither a reference answer nor gold facts: no answer "
             "to it can be tested"
         )
-    value, why, threshold = _verdict(labelled, result, evaluation_llm)
-    passed = value >= threshold
-    _note(labelled, "answer_correct", value, passed, why)
-    if not passed:
-        text = _cut(result.text) or "nothing"
+    verdict = _decide(labelled, result, evaluation_llm)
+    _record_check(labelled, "answer_correct", verdict.value, verdict.passed, verdict.reason)
+    if not verdict.passed:
+        text = _shortened(result.text) or "nothing"
         raise AssertionError(
-            f"{_question(labelled)}\n  expected: {_cut(expected)}\n  result: {text}\n  {why}"
+            f"{_question_line(labelled)}\n  expected: {_shortened(expected)}\n"
+            f"  result: {text}\n  {verdict.reason}"
         )
-    return value
+    return verdict.value
 
 
-def _verdict(
+def _expected_text(case: Case) -> str:
+    """Return what is expected of an answer, for a message: the reference answer, else the gold facts,
+    each in its first wording; "" without both.
+    """
+    if not case.answerable:
+        return "no answer"
+    facts = "; ".join(first_wording for first_wording, *_ in case.gold_facts)
+    return case.reference_answer or facts
+
+
+class _Verdict(NamedTuple):
+    """Whether an answer is correct, from 0 to 1."""
+
+    value: float
+    reason: str
+    passed: bool
+
+
+def _decide(
     labelled: LabelledCase, answer: Answer, evaluation_llm: LLM | Callable[[str], Any] | None
-) -> tuple[float, str, float]:
-    """Return the verdict on an answer, from 0 to 1, its reason, and the lowest verdict that passes.
+) -> _Verdict:
+    """Return the verdict on an answer.
 
     Abstaining is right on an unanswerable question and wrong on any other; then neither the judge
     nor the gold facts are used. A verdict of the judge passes from 0.5, gold facts only if all are
@@ -220,54 +245,66 @@ def _verdict(
     abstained = answer.abstained or not answer.text.strip()
     if not question.answerable:
         if abstained:
-            return 1.0, "the question has no answer, and none was given", 1.0
-        return 0.0, "the question has no answer, and one was given", 1.0
+            return _Verdict(1.0, "the question has no answer, and none was given", True)
+        return _Verdict(0.0, "the question has no answer, and one was given", False)
     if abstained:
-        return 0.0, "no answer was given", 1.0
+        return _Verdict(0.0, "no answer was given", False)
     if evaluation_llm is not None and question.reference_answer:
-        judgement = _judged(answer, question, evaluation_llm)
+        judgement = _judge_correctness(answer, question, evaluation_llm)
+        explanation = _shortened(judgement.explanation)
         if judgement.value is None:
-            _note(labelled, "answer_correct", None, None, judgement.explanation)
+            _record_check(labelled, "answer_correct", None, None, judgement.explanation)
             import pytest
 
-            pytest.skip(
-                f"the judge returned no verdict ({judgement.state}): {_cut(judgement.explanation)}"
-            )
-        return float(judgement.value), f"the judge: {_cut(judgement.explanation)}", 0.5
+            pytest.skip(f"the judge returned no verdict ({judgement.state}): {explanation}")
+        value = float(judgement.value)
+        return _Verdict(value, f"the judge: {explanation}", value >= 0.5)
     if question.gold_facts:
         coverage = metrics.gold_fact_coverage(answer.text, question.gold_facts)
-        return coverage, f"{coverage:.0%} of the gold facts are stated", 1.0
+        reason = f"{coverage:.0%} of the gold facts are stated"
+        return _Verdict(coverage, reason, coverage >= 1.0)
     raise ConfigError(
         f"question {question.query_id!r} has no gold facts; give a judge to compare with its "
         "reference"
     )
 
 
-def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]) -> Any:
+def _judge_correctness(
+    answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]
+) -> Judgement:
     """Return the judgement of an answer by correctness.
 
-    The judge is a model, the fixture `evaluation_llm`, or a function of a prompt, which gets the
-    judge's system prompt before the request, because it has no other place for it.
+    Args:
+        evaluation_llm: a model; the fixture of that name, which holds one; or a function from prompt
+            to reply.
     """
-    from ragbench.judges.prompts import JUDGE_SYSTEM
-
     model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
     if not hasattr(model, "generate"):
-        ask = model
-        name = getattr(ask, "__name__", type(ask).__name__)
-        model = llms.ScriptedLLM(
-            lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}"
-        )
+        model = _llm_of_function(model)
     data = Dataset("test", "test", {}, (case,), {})
     # without contexts, which correctness does not need, and whose chunks are not known here
     bare = Answer(answer.query_id, answer.text, outcome=answer.outcome)
     # the test reports a failed verdict itself
     with warnings.catch_warnings(action="ignore", category=DataWarning):
-        return judges.judge([bare], "correctness", model, dataset=data, chunks=())[0]
+        [judgement] = judges.judge([bare], "correctness", model, dataset=data, chunks=())
+    return judgement
 
 
-def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
-    """Return the result of a system as an answer, and record it for the report.
+def _llm_of_function(ask: Callable[[str], Any]) -> LLM:
+    """Return a model whose replies are those of a function; the function gets the judge's system prompt
+    before each request, because it has no other place for it.
+    """
+    from ragbench.judges.prompts import JUDGE_SYSTEM
+
+    name = getattr(ask, "__name__", type(ask).__name__)
+    return llms.ScriptedLLM(
+        lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}"
+    )
+
+
+def _recorded_answer(case: LabelledCase, results: Any, measure: str) -> Answer:
+    """Return the result of a system as an answer, and record it for the report; `measure` is the one
+    that is tested.
 
     Raises:
         AssertionError: the system's request failed.
@@ -277,8 +314,8 @@ def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
     if reports.active is not None:
         reports.active.kept.append((case.source, answer))
     if answer.error is not None:
-        _note(case, measure, None, False, answer.error)
-        raise AssertionError(f"{_question(case)}\n  the request failed: {answer.error}")
+        _record_check(case, measure, None, False, answer.error)
+        raise AssertionError(f"{_question_line(case)}\n  the request failed: {answer.error}")
     return answer
 
 
@@ -297,7 +334,8 @@ def _as_answer(query_id: str, results: Any) -> Answer:
     if isinstance(results, Answer):
         return results
     if isinstance(results, Mapping):
-        if not all(isinstance(score, int | float) for score in results.values()):
+        is_ranking = all(isinstance(score, int | float) for score in results.values())
+        if not is_ranking:
             return systems.read_answer(query_id, results)
         results = ranking({str(key): float(score) for key, score in results.items()})
     if isinstance(results, str) or not isinstance(results, Sequence):
@@ -305,29 +343,33 @@ def _as_answer(query_id: str, results: Any) -> Answer:
             f"results are {results!r}; expected an answer, a list of ids or passages, or id -> "
             "score"
         )
-    contexts = [
-        {"id": entry, "text": "", "doc_id": _document(entry)} if isinstance(entry, str) else entry
-        for entry in results
-    ]
+    contexts = []
+    for entry in results:
+        if isinstance(entry, str):  # an id
+            entry = {"id": entry, "text": "", "doc_id": _document_of_chunk(entry)}
+        contexts.append(entry)
     return systems.read_answer(query_id, {"contexts": contexts})
 
 
-def _documents(answer: Answer) -> list[str]:
+def _ranked_documents(answer: Answer) -> list[str]:
     """Return the different documents of an answer's contexts, best first."""
-    named = [passage.doc_id or _document(passage.passage_id) for passage in answer.passages]
-    return list(dict.fromkeys(named or map(_document, answer.contexts)))
+    if answer.passages:
+        doc_ids = [p.doc_id or _document_of_chunk(p.passage_id) for p in answer.passages]
+    else:
+        doc_ids = [_document_of_chunk(chunk_id) for chunk_id in answer.contexts]
+    return list(dict.fromkeys(doc_ids))
 
 
-def _document(chunk_id: str) -> str:
+def _document_of_chunk(chunk_id: str) -> str:
     """Return the document of a chunk: "doc#0-330" and "doc#3" without the suffix.
 
-    >>> _document("d#0-330"), _document("a#b#3"), _document("c#"), _document("d")
+    >>> _document_of_chunk("d#0-330"), _document_of_chunk("a#b#3"), _document_of_chunk("c#"), _document_of_chunk("d")
     ('d', 'a#b', 'c#', 'd')
     """
     return re.sub(r"(?<=.)#\d+(?:-\d+)?\Z", "", chunk_id, flags=re.DOTALL)
 
 
-def _note(
+def _record_check(
     case: LabelledCase, measure: str, value: float | None, passed: bool | None, reason: str = ""
 ) -> None:
     """Record a check of the current test for the report; `value` None is unscored, `passed` None
@@ -335,18 +377,20 @@ def _note(
     """
     if reports.active is not None:
         reports.active.checks.append(
-            Check(reports.current_test, case.query_id, measure, value, passed, _cut(reason))
+            Check(reports.current_test, case.query_id, measure, value, passed, _shortened(reason))
         )
 
 
-def _question(case: LabelledCase) -> str:
-    return f"query {case.query_id!r}: {_cut(case.query)}"
+def _question_line(case: LabelledCase) -> str:
+    return f"query {case.query_id!r}: {_shortened(case.query)}"
 
 
-def _listed(ids: Sequence[str]) -> str:
-    first = ", ".join(ids[:10])
-    return (first + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")) or "nothing"
+def _first_ids(ids: Sequence[str]) -> str:
+    if not ids:
+        return "nothing"
+    more = f" and {len(ids) - 10} more" if len(ids) > 10 else ""
+    return ", ".join(ids[:10]) + more
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return abridged(" ".join(text.split()), _SHOWN)

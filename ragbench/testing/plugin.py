@@ -127,14 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"ragbench({', '.join(f'{name}=...' for name in _MARKER)}): what ragbench's fixtures "
         "give to a test",
     )
-    report = config.getoption("--ragbench-report")
-    if Path(report).suffix == ".xml":  # pytest writes it itself
-        config.option.xmlpath = report
-        config.option.ragbench_report = ""
-    elif Path(report).suffix not in ("", ".json", ".md", ".html"):
-        raise pytest.UsageError(
-            f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml"
-        )
+    _check_report_path(config)
     if options := config.getoption("--ragbench-option"):
         try:
             evaluation.spec_of_texts(options)
@@ -143,6 +136,23 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest may run inside a test of pytest (pytester): the outer recorder is put back at the end
     config.stash[_OUTER] = reports.active
     reports.active = reports.Recorder()
+
+
+def _check_report_path(config: pytest.Config) -> None:
+    """Check the suffix of `--ragbench-report`; a file .xml is left to pytest, as its `--junitxml`.
+
+    Raises:
+        pytest.UsageError: the suffix is of no kind of report.
+    """
+    report = config.getoption("--ragbench-report")
+    suffix = Path(report).suffix
+    if suffix == ".xml":
+        config.option.xmlpath = report
+        config.option.ragbench_report = ""
+    elif suffix not in ("", ".json", ".md", ".html"):
+        raise pytest.UsageError(
+            f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml"
+        )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -165,8 +175,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ragbench_case" in metafunc.fixturenames:
         config = metafunc.config
         node = metafunc.definition
-        min_grade = int(_chosen(config, node)["min_grade"])
-        cases = labelled_cases(_dataset(config, node), min_grade=min_grade)
+        min_grade = int(_choices_for_test(config, node)["min_grade"])
+        cases = labelled_cases(_dataset_for_test(config, node), min_grade=min_grade)
         metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])
 
 
@@ -181,32 +191,34 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not (inspect.iscoroutinefunction(pyfuncitem.obj) and uses_our_fixture):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}  # the values of its fixtures
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True  # tells pytest that the test was run
 
 
 @pytest.fixture
 def ragbench_dataset(request: pytest.FixtureRequest) -> Dataset:
     """Return the dataset that the marker or the options name, with the questions that they choose."""
-    return _dataset(request.config, request.node)
+    return _dataset_for_test(request.config, request.node)
 
 
 @pytest.fixture
 def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> System:
-    """Return the system that the marker or `--ragbench-system` names, over the whole corpus; closed
-    when the session ends.
-    """
+    """Return the system that the marker or `--ragbench-system` names, over the whole corpus.
 
-    spec = str(_chosen(request.config, request.node)["system"])
-    _skip_without(spec)
-    loaded = request.config.stash.setdefault(_SYSTEMS, {})
-    key = (spec, ragbench_dataset.source)  # an index is built once
-    try:
-        if key not in loaded:
-            loaded[key] = systems.load_system(spec, ragbench_dataset)
-        return loaded[key]
-    except MissingExtraError as exc:
-        pytest.skip(f"the system {spec}: {exc}")
+    It is loaded once per session and closed at the session's end. The test is skipped if the system
+    lacks a key, a server, a model or a package.
+    """
+    spec = str(_choices_for_test(request.config, request.node)["system"])
+    _skip_if_unavailable(spec)
+    systems_of_session = request.config.stash.setdefault(_SYSTEMS, {})
+    key = (spec, ragbench_dataset.source)
+    if key not in systems_of_session:
+        try:
+            systems_of_session[key] = systems.load_system(spec, ragbench_dataset)
+        except MissingExtraError as exc:
+            pytest.skip(f"the system {spec}: {exc}")
+    return systems_of_session[key]
 
 
 @pytest.fixture(scope="session")
@@ -223,24 +235,23 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     """
     from ragbench.testsets import ground_truth
 
-    name = str(request.config.getoption("--ragbench-dataset"))
-    is_named = name != "pydoc"  # the default
-    file = request.config.rootpath / ground_truth.PLACE
-    if file.is_file() and not is_named:
-        return labelled_cases(ground_truth.dataset_of_ground_truths(file))
+    dataset_name = str(request.config.getoption("--ragbench-dataset"))
+    is_default = dataset_name == "pydoc"
+    truths_file = request.config.rootpath / ground_truth.PLACE
+    if is_default and truths_file.is_file():
+        return labelled_cases(ground_truth.dataset_of_ground_truths(truths_file))
+    if is_default:
+        dataset_name = "beir/nfcorpus"
     try:
-        data = _loaded(DatasetSource(name if is_named else "beir/nfcorpus", "test", ""))
+        data = _load_once(DatasetSource(dataset_name, "test", ""))
     except (DownloadError, MissingExtraError) as exc:
         pytest.skip(f"no nfcorpus: {exc}; --ragbench-dataset names a folder with it")
-    of_nfcorpus = [query_id for query_id in _NFCORPUS if query_id in data.queries]
-    query_ids = _queries(request.config) or of_nfcorpus or list(data.queries)
-    truths = ground_truth.read_ground_truths(file)
-    data = ground_truth.with_ground_truths(data.select(query_ids), truths)
-    grades: list[int] = []
-    for grades_of_query in data.qrels.values():
-        grades += grades_of_query.values()
-    highest = max(grades, default=1)
-    return labelled_cases(data, min_grade=min(2, highest))
+    five_ids = [query_id for query_id in _NFCORPUS if query_id in data.queries]
+    query_ids = _query_ids_of_option(request.config) or five_ids or list(data.queries)
+    data = data.select(query_ids)
+    data = ground_truth.with_ground_truths(data, ground_truth.read_ground_truths(truths_file))
+    has_grade_2 = any(max(grades.values(), default=0) >= 2 for grades in data.qrels.values())
+    return labelled_cases(data, min_grade=2 if has_grade_2 else 1)
 
 
 @pytest.fixture(scope="session")
@@ -265,20 +276,13 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     """
     from ragbench.systems.consent import ask_consent
 
-    users = [item for item in request.session.items if request.fixturename in _fixtures_of(item)]
-    specs = {str(_chosen(request.config, item)["system"]) for item in users}
-    if len(specs) > 1:
-        raise ConfigError(
-            f"tests of this session name the systems {', '.join(sorted(specs))}; "
-            "mcp_sampling_client is one client of one server, so name one system"
-        )
-    [spec] = specs
-    kind, table = _described(spec)
+    spec = _mcp_server_of_session(request)
+    kind, table = _kind_and_table(spec)
     if kind != "mcp":
         raise ConfigError(
             f"the system is {spec!r}; mcp_sampling_client expects a .toml file with [mcp]"
         )
-    _skip_without(spec)
+    _skip_if_unavailable(spec)
     ask_consent(expanded(spec), table)
     if "sampling" not in table:
         table = {**table, "sampling": request.getfixturevalue("evaluation_llm").llm}
@@ -294,23 +298,41 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
         yield McpClient(system)
 
 
-def _fixtures_of(item: pytest.Item) -> Sequence[str]:
-    """Return the names of the fixtures that a test uses, directly or by others."""
-    names: Sequence[str] = getattr(item, "fixturenames", ())
-    return names
+def _mcp_server_of_session(request: pytest.FixtureRequest) -> str:
+    """Return the one system that is named for the tests of this session that use the requested fixture.
+
+    Raises:
+        ConfigError: their markers name different systems.
+    """
+    specs = set()
+    for item in request.session.items:
+        uses_fixture = request.fixturename in getattr(item, "fixturenames", ())
+        if uses_fixture:
+            specs.add(str(_choices_for_test(request.config, item)["system"]))
+    if len(specs) > 1:
+        raise ConfigError(
+            f"tests of this session name the systems {', '.join(sorted(specs))}; "
+            "mcp_sampling_client is one client of one server, so name one system"
+        )
+    [spec] = specs
+    return spec
 
 
-def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
+def _choices_for_test(config: pytest.Config, node: Any) -> dict[str, Any]:
     """Return the dataset, system and other choices for a test: the command's options, replaced by the
     arguments of the markers `@pytest.mark.ragbench`, of which the nearest to the test wins.
 
     Raises:
         ConfigError: a marker has an unknown argument.
     """
-    names = "dataset corpus split n system".split()
-    chosen: dict[str, Any] = {name: config.getoption(f"--ragbench-{name}") for name in names}
-    chosen |= {"query_ids": _queries(config), "min_grade": 1}
-    for marker in reversed(list(node.iter_markers("ragbench"))):
+    option_names = "dataset corpus split n system".split()
+    choices: dict[str, Any] = {
+        name: config.getoption(f"--ragbench-{name}") for name in option_names
+    }
+    choices["query_ids"] = _query_ids_of_option(config)
+    choices["min_grade"] = 1  # has no option
+    nearest_first = list(node.iter_markers("ragbench"))
+    for marker in reversed(nearest_first):
         unknown = [name for name in marker.kwargs if name not in _MARKER]
         if not unknown:
             unknown = list(marker.args)  # the marker takes no positional arguments
@@ -319,29 +341,31 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
                 f"@pytest.mark.ragbench has no argument {unknown[0]!r}; "
                 f"expected {', '.join(_MARKER)}"
             )
-        chosen |= marker.kwargs
-    return chosen
+        choices |= marker.kwargs
+    return choices
 
 
-def _queries(config: pytest.Config) -> list[str]:
-    return [*filter(None, map(str.strip, config.getoption("--ragbench-queries").split(",")))]
+def _query_ids_of_option(config: pytest.Config) -> list[str]:
+    query_ids = config.getoption("--ragbench-queries").split(",")
+    return [query_id.strip() for query_id in query_ids if query_id.strip()]
 
 
 @lru_cache(maxsize=8)
-def _loaded(source: DatasetSource) -> Dataset:
+def _load_once(source: DatasetSource) -> Dataset:
     return testsets.load_dataset(source.name, source.split, corpus=source.corpus)
 
 
-def _dataset(config: pytest.Config, node: Any) -> Dataset:
-    """Return the dataset of a test with its chosen questions: by their ids, then the first `n`.
+def _dataset_for_test(config: pytest.Config, node: Any) -> Dataset:
+    """Return the dataset that is chosen for a test, with the chosen questions: those of the ids (if
+    any are given), of these the first `n` (0: all).
 
     Raises:
         ConfigError: the dataset lacks a chosen question.
     """
-    chosen = _chosen(config, node)
-    source = DatasetSource(str(chosen["dataset"]), str(chosen["split"]), str(chosen["corpus"]))
-    data = _loaded(source)
-    query_ids = list(chosen["query_ids"])
+    choices = _choices_for_test(config, node)
+    source = DatasetSource(str(choices["dataset"]), str(choices["split"]), str(choices["corpus"]))
+    data = _load_once(source)
+    query_ids = list(choices["query_ids"])
     if query_ids:
         lacking = [query_id for query_id in query_ids if query_id not in data.queries]
         if lacking:
@@ -349,43 +373,48 @@ def _dataset(config: pytest.Config, node: Any) -> Dataset:
                 f"{data.name} ({data.split}) has no question {lacking[0]!r}; check query_ids"
             )
         data = data.select(query_ids)
-    if not chosen["n"]:
-        return data
-    first_ids = list(data.queries)[: chosen["n"]]
-    return data.select(first_ids)
+    if choices["n"]:
+        first_ids = list(data.queries)[: choices["n"]]
+        data = data.select(first_ids)
+    return data
 
 
-def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
+def _kind_and_table(spec: str) -> tuple[str, Mapping[str, Any]]:
     """Return the kind and the table of a system's file; "" and {} for a system that has none."""
     from ragbench.systems.named_systems import read_table
 
     return read_table(expanded(spec)) if spec.endswith(".toml") else ("", {})
 
 
-def _skip_without(spec: str) -> None:
+def _skip_if_unavailable(spec: str) -> None:
     """Skip the test where a system lacks a key, its model or a server."""
-    kind, table = _described(spec)  # load_system reports its other errors
-    reason = _lacking(spec, kind, table)
+    kind, table = _kind_and_table(spec)  # load_system reports its other errors
+    reason = _why_unavailable(spec, kind, table)
     if reason:
         pytest.skip(f"the system {spec}: {reason}")
 
 
-def _lacking(spec: str, kind: str, table: Mapping[str, Any]) -> str:
+def _why_unavailable(spec: str, kind: str, table: Mapping[str, Any]) -> str:
     """Return why a system cannot be asked here: a variable of the environment is not set, its model is
     unavailable, or no server listens at its address; "" if it can be asked.
+
+    `kind` and `table` are the contents of the system's file ("pipeline", "http", "mcp", ...).
     """
     from ragbench.systems.credentials import from_environment, variables_in
 
-    needed = [*variables_in(table)]
+    variables = [*variables_in(table)]  # named in values as "{env:NAME}"
     if kind == "mcp":
-        needed += table.get("env", [])
-    missing = [name for name in needed if not os.environ.get(name, "").strip()]
+        variables += table.get("env", [])
+    missing = [name for name in variables if not os.environ.get(name, "").strip()]
     if missing:
         return f"set {' and '.join(missing)} in the environment"
+
     model_option = "llm" if kind == "pipeline" else "sampling"
-    reason = llms.unavailable(str(table.get(model_option, "") or "extractive"))
+    model = str(table.get(model_option) or "extractive")  # "extractive" needs nothing
+    reason = llms.unavailable(model)
     if reason:
         return reason
+
     address_option = "url" if kind == "http" else "server"
     address, _ = from_environment(table.get(address_option, ""), spec)
     is_url = isinstance(address, str) and address.startswith(("http://", "https://"))
@@ -400,24 +429,30 @@ def _lacking(spec: str, kind: str, table: Mapping[str, Any]) -> str:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Close the systems, evaluate the recorded answers, and fail the session if its gate is not met.
 
-    A worker of pytest-xdist only sends its records to the main process.
+    A worker process of pytest-xdist does not evaluate: it sends its records to the main process.
     """
-    for system in session.config.stash.get(_SYSTEMS, {}).values():
-        close = getattr(system, "close", None)
-        if callable(close):
-            close()
+    config = session.config
+    _close_systems(config)
     recorded = reports.active
     if recorded is None:
         return
-    output = getattr(session.config, "workeroutput", None)  # of a worker
-    if output is not None:
-        output[_XDIST] = recorded.to_plain()
+    worker_output = getattr(config, "workeroutput", None)  # None in the main process
+    if worker_output is not None:
+        worker_output[_XDIST] = recorded.to_plain()
         return
-    outcomes = _evaluated(session.config, recorded)
-    session.config.stash[_OUTCOMES] = outcomes
-    failed = not all(outcome.good for outcome in outcomes)
-    if failed and _has_gate(session.config) and session.exitstatus == pytest.ExitCode.OK:
+    outcomes = _evaluate_if_asked(config, recorded)
+    config.stash[_OUTCOMES] = outcomes
+    gate_failed = _has_gate(config) and not all(outcome.good for outcome in outcomes)
+    if gate_failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _close_systems(config: pytest.Config) -> None:
+    """Close the systems of the session that can be closed."""
+    for system in config.stash.get(_SYSTEMS, {}).values():
+        close = getattr(system, "close", None)
+        if callable(close):
+            close()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -439,14 +474,22 @@ def pytest_terminal_summary(
     if recorded is None or not (recorded.checks or report or outcomes):
         return
     terminalreporter.section("ragbench")
-    rows = [("measure", "mean", "scored", "passed"), *reports.table(recorded.checks)]
-    columns = zip(*rows, strict=True)
-    measure_width, *widths = [max(map(len, column)) for column in columns]
-    for measure, *cells in rows:
-        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-        terminalreporter.write_line("  ".join([measure.ljust(measure_width), *numbers]))
+    header = ("measure", "mean", "scored", "passed")
+    for line in _aligned_lines([header, *reports.summary_rows(recorded.checks)]):
+        terminalreporter.write_line(line)
     for outcome in outcomes:
         terminalreporter.write_line(outcome.line, red=not outcome.good)
+
+
+def _aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines: the first column is left-aligned, the others (numbers) are
+    right-aligned.
+    """
+    columns = []
+    for number, cells in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, cells))
+        columns.append([cell.rjust(width) if number else cell.ljust(width) for cell in cells])
+    return ["  ".join(cells) for cells in zip(*columns, strict=True)]
 
 
 def _has_gate(config: pytest.Config) -> bool:
@@ -458,7 +501,7 @@ def _has_gate(config: pytest.Config) -> bool:
     return bool(spec.fail_under) or spec.baseline is not None
 
 
-def _evaluated(config: pytest.Config, recorded: reports.Recorder) -> list[Outcome]:
+def _evaluate_if_asked(config: pytest.Config, recorded: reports.Recorder) -> list[Outcome]:
     """Evaluate the answers of the tests, if a report or a gate (`fail_under`) is asked for, and return
     the lines about them; [] if neither is.
     """
@@ -468,59 +511,64 @@ def _evaluated(config: pytest.Config, recorded: reports.Recorder) -> list[Outcom
     is_gated = _has_gate(config) and has_answers  # other tests have nothing to gate
     if not (report or is_gated):
         return []
+    report_path = Path(report) if report else None
+    # answers to cases that a test made itself have no source
+    answers = {source: part for source, part in recorded.answers.items() if source is not None}
+    if not answers:
+        kind = "verdict" if is_gated else "report"
+        line = (
+            f"no {kind}: no assertion of ragbench.testing had a question of ragbench_case, or of a "
+            "loaded dataset"
+        )
+        return [Outcome(line, good=not is_gated)]
     options = config.getoption("--ragbench-option")
-    place = Path(report) if report else None
+    outcomes = []
     # under `-W error` no warning may prevent the report
     with warnings.catch_warnings(action="always", category=DataWarning):
-        return list(_outcomes(place, recorded.answers, options, is_gated=is_gated))
+        for number, (source, answers_of_dataset) in enumerate(answers.items(), 1):
+            path = report_path
+            if path is not None and len(answers) > 1:
+                # numbered, since test sets of two folders may have one name
+                name = f"{path.stem}-{number}-{Path(source.name).stem}-{source.split}"
+                path = path.with_name(name + path.suffix)
+            outcomes += _evaluate_dataset(
+                source, answers_of_dataset, options, path, is_gated=is_gated
+            )
+    return outcomes
 
 
-def _outcomes(
-    place: Path | None,
-    answers: Mapping[DatasetSource | None, Mapping[str, Answer]],
+def _evaluate_dataset(
+    source: DatasetSource,
+    answers: Mapping[str, Answer],
     options: Sequence[str],
+    report_path: Path | None,
     *,
     is_gated: bool,
 ) -> Iterator[Outcome]:
-    """Yield an outcome (a sentence, and True if all is well) for each dataset whose questions were
-    tested: the path of its report, or why there is none; and the verdict if there is a gate.
-
-    Without any question of a dataset nothing can be gated: with a gate, the outcome is then not well.
+    """Evaluate the recorded answers to the questions of one dataset, and yield the path of the report,
+    or why there is none; then, with a gate, whether it is passed.
 
     Args:
-        place: the path of the report; None writes none.
-        answers: the source of a dataset -> the recorded answers by question; None as a source is for
-            answers to cases of the test's own.
+        source: where the dataset is loaded from.
+        answers: query_id -> answer.
         options: options of the evaluation, as NAME=VALUE.
+        report_path: where the report is written; None writes none.
         is_gated: a threshold has to be reached.
     """
     from ragbench.report.page import banner, write_report
 
-    by_source = {source: part for source, part in answers.items() if source is not None}
-    if not by_source:
-        kind = "verdict" if is_gated else "report"
-        yield Outcome(
-            f"no {kind}: no assertion of ragbench.testing had a question of ragbench_case, or of a "
-            "loaded dataset",
-            not is_gated,
-        )
-    for number, (source, part) in enumerate(by_source.items(), 1):
-        path = place
-        if path is not None and len(by_source) > 1:  # test sets of two folders may have one name
-            path = path.with_name(
-                f"{path.stem}-{number}-{Path(source.name).stem}-{source.split}{path.suffix}"
-            )
-        try:
-            data = _loaded(source)
-            spec = evaluation.spec_of_texts(["name=pytest", *options])
-            result = evaluation.evaluate(data.select(part), list(part.values()), spec)
-            if path is not None:
-                write_report(result, path, force=True)
-        except (RagbenchError, OSError) as exc:
-            yield Outcome(f"no {'report was written' if path else 'verdict'}: {exc}", False)
-            continue
-        if path is not None:
-            yield Outcome(f"report: {path}", True)
-        if is_gated:
-            word, sentence = banner(result)
-            yield Outcome(f"{word.upper()}: {sentence}", result.passed)
+    try:
+        data = _load_once(source).select(answers)
+        spec = evaluation.spec_of_texts(["name=pytest", *options])
+        result = evaluation.evaluate(data, list(answers.values()), spec)
+        if report_path is not None:
+            write_report(result, report_path, force=True)
+    except (RagbenchError, OSError) as exc:
+        missing = "report was written" if report_path else "verdict"
+        yield Outcome(f"no {missing}: {exc}", good=False)
+        return
+    if report_path is not None:
+        yield Outcome(f"report: {report_path}", good=True)
+    if is_gated:
+        word, sentence = banner(result)
+        yield Outcome(f"{word.upper()}: {sentence}", good=result.passed)

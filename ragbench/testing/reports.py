@@ -43,7 +43,7 @@ class Recorder:
         for source, answer in self.kept:
             answers = sources.setdefault(source, {})
             before = answers.get(answer.query_id, answer)
-            answers[answer.query_id] = _joined(before, answer)
+            answers[answer.query_id] = _merge_answers(before, answer)
         return sources
 
     def to_plain(self) -> Any:
@@ -70,22 +70,32 @@ current_test = ""
 """The id of the running test."""
 
 
-def _joined(before: Answer, answer: Answer) -> Answer:
-    first, second = (answer, before) if answer.text or not before.text else (before, answer)
-    if first.contexts or first.passages:
-        return first
-    return replace(first, contexts=second.contexts, passages=second.passages)
+def _merge_answers(before: Answer, answer: Answer) -> Answer:
+    """Return the newer of two answers to a question, or the older if only that has a text; if it has no
+    contexts (they came from a separate search), with those of the other.
+    """
+    if before.text and not answer.text:
+        kept, other = before, answer
+    else:
+        kept, other = answer, before
+    if kept.contexts or kept.passages:
+        return kept
+    return replace(kept, contexts=other.contexts, passages=other.passages)
 
 
-def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
+def summary_rows(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
     """Return a row to print for each measure, in the order of the checks: measure, mean of the scored
     checks ("unscored" if there is none), "scored/all", "passed/decided".
     """
+    by_measure: dict[str, list[Check]] = {}
+    for check in checks:
+        by_measure.setdefault(check.measure, []).append(check)
     rows = []
-    for measure in dict.fromkeys(check.measure for check in checks):
-        same = [check for check in checks if check.measure == measure]
-        values = [check.value for check in same if check.value is not None]
-        decided = [check.passed for check in same if check.passed is not None]  # True or False each
+    for measure, of_measure in by_measure.items():
+        values = [check.value for check in of_measure if check.value is not None]
+        decisions = [check.passed for check in of_measure if check.passed is not None]
         mean = f"{sum(values) / len(values):.3f}" if values else "unscored"
-        rows.append((measure, mean, f"{len(values)}/{len(same)}", f"{sum(decided)}/{len(decided)}"))
+        scored = f"{len(values)}/{len(of_measure)}"
+        n_passed = sum(decisions)
+        rows.append((measure, mean, scored, f"{n_passed}/{len(decisions)}"))
     return rows

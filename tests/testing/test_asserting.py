@@ -140,7 +140,7 @@ def test_an_unreadable_verdict_skips_and_is_counted_as_unscored(recorder: Record
         reason = str(exc)
     assert reason == "the judge returned no verdict (judge_failed): 503"
     assert [(check.value, check.passed) for check in recorder.checks] == [(None, None)]
-    assert reports.table(recorder.checks) == [("answer_correct", "unscored", "0/1", "0/0")]
+    assert reports.summary_rows(recorder.checks) == [("answer_correct", "unscored", "0/1", "0/0")]
 
 
 def test_without_a_judge_every_gold_fact_must_be_stated() -> None:
