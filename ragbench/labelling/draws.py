@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -78,21 +78,17 @@ def trust(
     """
     if isinstance(results, Result):
         results = [results]
-    # proxies: measures that predict the labels; settled: differences that need no label
-    frame, settled = proxy_differences(Results(results), criterion, dataset, grades)
+    differences = proxy_differences(Results(results), criterion, dataset, grades)
     if _are_paths(labels):
         answers = None
         if is_labelled(criterion):
             answers = {result.name: result.answers for result in results}
         labels = load_labels(labels, answers=answers)
-    if labels is None or not len(labels):
-        values = pd.Series(dtype=float)
-    elif is_labelled(criterion):
-        values = _of_answers(results, labels, criterion)
-    else:
-        values = _of_documents(results, labels, criterion, dataset)
-    values = values[values.index.isin(frame.index)]
-    estimate = estimate_difference(frame, values, settled=settled, margin=margin, alpha=alpha)
+    by_people = _label_differences(results, labels, criterion, dataset)
+    by_people = by_people[by_people.index.isin(differences.proxies.index)]
+    estimate = estimate_difference(
+        differences.proxies, by_people, settled=differences.settled, margin=margin, alpha=alpha
+    )
     if len(results) == 1:
         return replace(estimate, decision="mean", more=None, decided_after=None)
     is_lower_better = is_labelled(criterion) and not higher_is_better(f"llm_{criterion}")
@@ -100,6 +96,19 @@ def trust(
     if is_lower_better and estimate.decision in opposite:
         return replace(estimate, decision=opposite[estimate.decision])
     return estimate
+
+
+def _label_differences(
+    results: Sequence[Result], labels: Any, criterion: str, dataset: Dataset | None
+) -> pd.Series[float]:
+    """Return question -> the difference of people's labels, second result minus first (the label itself
+    for one result), in the order of the draw; empty without labels.
+    """
+    if labels is None or not len(labels):
+        return pd.Series(dtype=float)
+    if is_labelled(criterion):
+        return _answer_label_differences(results, labels, criterion)
+    return _document_label_differences(results, labels, criterion, dataset)
 
 
 def _are_paths(labels: Any) -> bool:
@@ -141,56 +150,54 @@ def draw_items(
             contexts.
         DataError: nothing can be labelled.
     """
-    frame, _ = proxy_differences(results, criterion, dataset, grades)
+    proxies = proxy_differences(results, criterion, dataset, grades).proxies
     if is_labelled(criterion):
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
     rows = _rows_by_criterion(sheet, criterion)
-    known_items = {item.item_id for of_question in items.values() for item in of_question}
-    if len(rows) and not rows["item"].isin(known_items).any():
+    item_ids = {item.item_id for items_of_question in items.values() for item in items_of_question}
+    if len(rows) and not rows["item"].isin(item_ids).any():
         raise DataError(
             f"{Path(sheet).name} is of other results: none of its {len(rows)} rows by {criterion} is "
             f"of {_names(results)}; name another sheet"
         )
     rows["number"] = rows["picked"].str.extract(_DRAWN, expand=False)
     drawn_rows = rows.dropna(subset=["number"])
-    order = [query_id for query_id in draw_order(frame, seed=seed) if query_id in items]
-    given_items = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
-    next_items: list[LabelItem] = []
-    n_questions = 0
-    for query_id, number in _numbers_in_draw(drawn_rows, order).items():
-        items_of_question = items.get(query_id, [])
-        has_all = all(item.item_id in given_items for item in items_of_question)
-        if n_questions == n or has_all:
-            continue
-        n_questions += 1
-        for item in sorted(items_of_question, key=lambda item: item.item_id):
-            next_items.append(replace(item, picked=f"drawn {number}"))
+    given_ids = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
+    order = [query_id for query_id in draw_order(proxies, seed=seed) if query_id in items]
+    number_of = _numbers_in_draw(drawn_rows, order)
+    next_questions = []
+    for query_id in number_of:
+        if any(item.item_id not in given_ids for item in items.get(query_id, [])):
+            next_questions.append(query_id)
+    next_items = []
+    for query_id in next_questions[:n]:
+        for item in sorted(items[query_id], key=lambda item: item.item_id):
+            next_items.append(replace(item, picked=f"drawn {number_of[query_id]}"))
     return next_items
 
 
 def _rows_by_criterion(sheet: str | Path, criterion: str) -> pd.DataFrame:
-    """Return the rows of a sheet by a criterion; none if the sheet does not exist."""
-    rows = pd.DataFrame(columns=COLUMNS, dtype=str)
-    if sheet and Path(sheet).exists():
-        rows = read_sheet(sheet)
-    is_by_criterion = rows["criterion"] == _criterion_of_rows(criterion)
-    return rows[is_by_criterion].copy()
+    """Return the rows of a sheet by a criterion; none if `sheet` is "" or does not exist."""
+    if not sheet or not Path(sheet).exists():
+        return pd.DataFrame(columns=COLUMNS, dtype=str)
+    rows = read_sheet(sheet)
+    return rows[rows["criterion"] == _criterion_of_rows(criterion)].copy()
 
 
 def _numbers_in_draw(drawn_rows: pd.DataFrame, order: Sequence[str]) -> dict[str, int]:
     """Return question -> its number in the draw: first the questions that were drawn before, with
-    their numbers, then the others in the `order` of the draw.
+    their numbers, then the others in the `order` of the draw, numbered on from the highest.
+
+    `drawn_rows` are rows of a sheet, with a column `number`.
     """
-    numbers = drawn_rows["number"].astype(int)
-    first_numbers = numbers.groupby(drawn_rows["query_id"]).min().sort_values()
-    number_of = {str(query_id): number for query_id, number in first_numbers.items()}
-    next_number = max(number_of.values(), default=0) + 1
-    for query_id in order:
-        if query_id not in number_of:
-            number_of[query_id] = next_number
-            next_number += 1
+    earlier_numbers = drawn_rows["number"].astype(int).groupby(drawn_rows["query_id"]).min()
+    number_of = {str(i): number for i, number in earlier_numbers.sort_values().items()}
+    others = [query_id for query_id in order if query_id not in number_of]
+    first_free = max(number_of.values(), default=0) + 1
+    for number, query_id in enumerate(others, first_free):
+        number_of[query_id] = number
     return number_of
 
 
@@ -214,20 +221,29 @@ def _criterion_of_rows(criterion: str) -> str:
     return criterion if is_labelled(criterion) else "document"
 
 
+class ProxyDifferences(NamedTuple):
+    """The differences of two results, second minus first (or the values of one), without people.
+
+    `proxies` has a row for each question that needs a label, and a column for each proxy: a measure
+    that is computed without people and predicts their labels, such as token F1. `settled` has the
+    difference of each question that needs no label.
+    """
+
+    proxies: pd.DataFrame
+    settled: list[float]
+
+
 def proxy_differences(
     results: Sequence[Result],
     criterion: str,
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
-) -> tuple[pd.DataFrame, list[float]]:
-    """Return the proxies of the questions that need a label, and the differences of the questions that
-    need none ([] if all need one).
+) -> ProxyDifferences:
+    """Return the differences of one or two results by the proxies of a criterion.
 
-    A proxy is a measure that is computed without people and tells something of what they would say,
-    such as token F1. The frame has a row per question and a column per proxy: second result minus
-    first, or the values of the only result. The list has the difference of each question that needs
-    no label, because both results have the same answer (or the same documents, with `dataset`); a
-    criterion that is a measure of the results has none.
+    A question needs no label if both results have the same answer; for a ranking measure, with
+    `dataset`, if all its documents are labelled. Without `dataset` all questions need labels, and
+    the proxy is the measure as the results have it.
 
     Raises:
         ConfigError: there are more than two results, or the criterion is unknown.
@@ -235,16 +251,16 @@ def proxy_differences(
     if not 1 <= len(results) <= 2:
         raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
     if is_labelled(criterion):
-        return _by_answers(results, criterion)
+        return _answer_proxies(results, criterion)
     check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
     if dataset is not None:
-        return _by_documents(results, criterion, dataset, grades or dataset.qrels)
-    shared_questions = _shared(results)
-    frames = [frame.loc[shared_questions] for frame in _columns(results, [criterion])]
-    return _last_minus_first(frames).dropna(axis=1, how="all"), []
+        return _document_proxies(results, criterion, dataset, grades or dataset.qrels)
+    query_ids = _shared_questions(results)
+    frames = [frame.loc[query_ids] for frame in _scored_columns(results, [criterion])]
+    return ProxyDifferences(_last_minus_first(frames).dropna(axis=1, how="all"), settled=[])
 
 
-def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame, list[float]]:
+def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferences:
     """Return `proxy_differences` for a criterion of answers.
 
     A question with two answers of the same text needs no label, and its difference is 0. If the
@@ -252,26 +268,24 @@ def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame
     count, and all of them need a label; otherwise a missing answer counts 0.
     """
     needs_both = scale_of(criterion).by_documents
-    texts = [_texts(result) for result in results]
+    texts = [_answer_texts(result) for result in results]  # question -> answer
     proxies = PROXIES.get(criterion, (f"llm_{criterion}",))
-    frames = _columns(results, proxies)  # for each result, a row per question
-    query_ids = _answered_and_scored(results, texts, frames, needs_both=needs_both)
+    frames = _scored_columns(results, proxies)  # for each result, a row per question
+    query_ids = _questions_to_label(results, texts, frames, needs_both=needs_both)
     frames = [frame.loc[query_ids] for frame in frames]
-    if needs_both:
-        return _last_minus_first(frames).dropna(axis=1, how="all"), []
-    for frame, answers in zip(frames, texts, strict=True):
-        has_no_answer = ~frame.index.isin([*answers])
-        frame[has_no_answer] = 0.0  # every proxy of these questions
+    if not needs_both:
+        for frame, text_of in zip(frames, texts, strict=True):
+            has_no_answer = ~frame.index.isin([*text_of])
+            frame[has_no_answer] = 0.0  # every proxy of these questions
     differences = _last_minus_first(frames).dropna(axis=1, how="all")
-    if len(results) == 1:
-        return differences, []
+    if needs_both or len(results) == 1:
+        return ProxyDifferences(differences, settled=[])
     first, second = texts
     is_same = np.array([first.get(i) == second.get(i) for i in differences.index], dtype=bool)
-    n_settled = int(is_same.sum())  # equal answers, whose difference is 0
-    return differences[~is_same], [0.0] * n_settled
+    return ProxyDifferences(differences[~is_same], settled=[0.0] * int(is_same.sum()))
 
 
-def _answered_and_scored(
+def _questions_to_label(
     results: Sequence[Result],
     texts: Sequence[Mapping[str, str]],
     frames: Sequence[pd.DataFrame],
@@ -291,51 +305,57 @@ def _answered_and_scored(
     with_proxy: set[str] = set()
     for frame in frames:
         with_proxy.update(frame.dropna(how="all").index)
-    min_answers = len(results) if needs_both else 1
+    enough = all if needs_both else any
     query_ids = []
-    for query_id in _shared(results):
-        n_answers = sum(query_id in answers for answers in texts)
+    for query_id in _shared_questions(results):
+        is_answered = enough(query_id in text_of for text_of in texts)
         is_scored = query_id in with_proxy or not has_proxies
-        if n_answers >= min_answers and is_scored:
+        if is_answered and is_scored:
             query_ids.append(query_id)
     return query_ids
 
 
-def _shared(results: Sequence[Result]) -> list[str]:
+def _shared_questions(results: Sequence[Result]) -> list[str]:
     """Return the questions of both results, in the order of the first."""
     return [query_id for query_id in results[0].queries if query_id in results[-1].queries]
 
 
-def _columns(results: Sequence[Result], measures: Sequence[str]) -> list[pd.DataFrame]:
-    """Return each result's columns of the measures that are scored in all results, at least on one
-    question.
+def _scored_columns(results: Sequence[Result], measures: Sequence[str]) -> list[pd.DataFrame]:
+    """Return for each result a table of some measures, a row per question: those of `measures` that every
+    result has a score of on some question.
     """
     tables = [result.wide for result in results]
-    common = []
+    scored_in_all = []
     for name in measures:
         if all(name in table and table[name].notna().any() for table in tables):
-            common.append(name)
-    return [table[common] for table in tables]
+            scored_in_all.append(name)
+    return [table[scored_in_all] for table in tables]
 
 
-def _by_documents(
+def _document_proxies(
     results: Sequence[Result], measure: str, dataset: Dataset, grades: Qrels
-) -> tuple[pd.DataFrame, list[float]]:
+) -> ProxyDifferences:
     """Return `proxy_differences` for a ranking measure: the proxy is the measure by the labels in
     `grades`, and a question needs people's labels if one of its first k documents has none in the
     dataset.
+
+    The proxy's name tells how many of the first result's documents people have judged.
     """
-    pools = unjudged(dataset, [result.run for result in results], measure)
-    is_open = [bool(pool) for pool in pools.values()]  # a document of the question has no label
-    values = _difference(results, measure, {q: grades.get(q, {}) for q in pools})
-    judged_measure = "Judged@" + measure.rpartition("@")[2]
-    people_grades = {q: dataset.qrels.get(q, {}) for q in pools}
-    judged = _difference(results[:1], judged_measure, people_grades)
-    name = f"{measure} by the labels at hand (people's: {judged_measure} {judged.mean():.2f})"
-    return values[is_open].to_frame(name), values.drop(values.index[is_open]).tolist()
+    unlabelled = unjudged(dataset, [result.run for result in results], measure)
+    is_open = np.array([bool(doc_ids) for doc_ids in unlabelled.values()], dtype=bool)
+    all_grades = {query_id: grades.get(query_id, {}) for query_id in unlabelled}
+    differences = _measure_differences(results, measure, all_grades)
+
+    k = measure.rpartition("@")[2]
+    people_grades = {query_id: dataset.qrels.get(query_id, {}) for query_id in unlabelled}
+    judged = _measure_differences(results[:1], f"Judged@{k}", people_grades)
+    name = f"{measure} by the labels at hand (people's: Judged@{k} {judged.mean():.2f})"
+
+    settled = differences[~is_open].tolist()
+    return ProxyDifferences(differences[is_open].to_frame(name), settled)
 
 
-def _difference(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Series[float]:
+def _measure_differences(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Series[float]:
     """Return question -> the difference of a ranking measure by the labels `qrels`, second result minus
     first, or the value of the only result; an unscored question counts 0. Empty without labels.
     """
@@ -353,16 +373,13 @@ def _last_minus_first(values: Sequence[_Values]) -> _Values:
     return values[0] if len(values) == 1 else values[1] - values[0]
 
 
-def _texts(result: Result) -> dict[str, str]:
+def _answer_texts(result: Result) -> dict[str, str]:
     """Return query_id -> answer with single blanks, for the questions that were answered."""
-    return {
-        answer.query_id: " ".join(answer.text.split())
-        for answer in result.answers
-        if answer.attempted
-    }
+    answered = [answer for answer in result.answers if answer.attempted]
+    return {answer.query_id: " ".join(answer.text.split()) for answer in answered}
 
 
-def _table(labels: Any, criterion: str) -> pd.DataFrame:
+def _labels_of_drawn_questions(labels: Any, criterion: str) -> pd.DataFrame:
     """Return people's labels by a criterion, of questions that were drawn at random.
 
     The column `number` is the question's number in the draw, NaN for "random". Labels of questions
@@ -371,60 +388,74 @@ def _table(labels: Any, criterion: str) -> pd.DataFrame:
     Raises:
         DataError: no label is by this criterion.
     """
-    table = human_frame(labels)
-    by_criterion = table["criterion"] == criterion
-    if not by_criterion.any():
-        others = ", ".join(sorted(table["criterion"].unique()))
+    every_label = human_frame(labels)
+    by_criterion = every_label[every_label["criterion"] == criterion]
+    if by_criterion.empty:
+        others = ", ".join(sorted(every_label["criterion"].unique()))
         raise DataError(
-            f"none of {len(table)} labels is by {criterion}: they are by {others}; name that "
+            f"none of {len(every_label)} labels is by {criterion}: they are by {others}; name that "
             "criterion, or another sheet"
         )
-    table = table[by_criterion]
-    is_drawn = table["picked"].str.fullmatch(r"(random|drawn \d+)?")
-    if not is_drawn.all():
-        first = table["picked"][~is_drawn].iloc[0]
+    is_drawn = by_criterion["picked"].str.fullmatch(r"(random|drawn \d+)?")
+    by_hand = by_criterion[~is_drawn]
+    if len(by_hand):
+        first = by_hand["picked"].iloc[0]
         warn_user(
-            f"{(~is_drawn).sum()} of {len(table)} labels are of questions that were picked ({first!r}) "
-            "and not drawn at random; they are left out"
+            f"{len(by_hand)} of {len(by_criterion)} labels are of questions that were picked "
+            f"({first!r}) and not drawn at random; they are left out"
         )
-    table = table[is_drawn]
-    table["number"] = table["picked"].str.extract(_DRAWN, expand=False).astype(float)
-    return table
+    drawn = by_criterion[is_drawn]
+    drawn["number"] = drawn["picked"].str.extract(_DRAWN, expand=False).astype(float)
+    return drawn
 
 
-def _in_turn(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
-    """Return questions in the order of the draw, up to the first gap: a skipped question may be a hard
-    one, so it holds back the later ones. Questions without a number come last, in random order.
+def _drawn_until_first_gap(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
+    """Return questions in the order of the draw, up to the first gap in their numbers: a skipped
+    question may be a hard one, so it holds back the later ones. Questions without a number come last,
+    in random order.
+
+    Questions with the numbers 1, 2, 4 and none become those with 1, 2 and none.
+
+    Args:
+        query_ids: the questions that have all their labels.
+        table: labels, with the columns query_id and number.
     """
     numbers = table.groupby("query_id")["number"].min().reindex(query_ids)
-    numbers = numbers.sample(frac=1, random_state=0).sort_values(kind="stable")
-    return numbers.index[numbers.rank(method="min").eq(numbers) | numbers.isna()]
+    numbers = numbers.sample(frac=1, random_state=0).sort_values(kind="stable")  # NaN is last
+    is_before_gap = numbers.rank(method="min").eq(numbers)  # 1st has number 1, 2nd number 2, ...
+    return numbers.index[is_before_gap | numbers.isna()]
 
 
-def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Series[float]:
+def _answer_label_differences(
+    results: Sequence[Result], labels: Any, criterion: str
+) -> pd.Series[float]:
     """Return question -> the difference of people's labels, second result minus first (the label itself
     for one result), for the questions with a label of each answer, in the order of the draw.
     """
-    table = _table(labels, criterion)
-    if len(results) == 1:
+    table = _labels_of_drawn_questions(labels, criterion)
+    if len(results) == 1:  # its labels may name no configuration
         table = table[table["configuration"].isin(["", results[0].name])]
         table = table.assign(configuration=results[0].name)
-    is_known = table["configuration"].isin([result.name for result in results])
-    _check_known(is_known & table["query_id"].isin(results[0].queries), labels, results)
+    names = [result.name for result in results]
+    is_of_results = table["configuration"].isin(names) & table["query_id"].isin(results[0].queries)
+    _check_any_known(is_of_results, labels, results)
+    # a row per question, a column per result: the mean label of the annotators
     values = table.pivot_table(index="query_id", columns="configuration", values="human")
-    values = values.reindex(columns=[result.name for result in results])
-    if not scale_of(criterion).by_documents:
+    values = values.reindex(columns=names)
+    if not scale_of(criterion).by_documents:  # then a missing answer counts 0
         for result in results:
-            is_missing = ~values.index.isin([*_texts(result)])
-            values.loc[is_missing, result.name] = 0.0
+            has_no_answer = ~values.index.isin([*_answer_texts(result)])
+            values.loc[has_no_answer, result.name] = 0.0
     values = values.dropna()
-    values = values.loc[_in_turn([*values.index], table)]
-    return _last_minus_first([values[result.name] for result in results])
+    values = values.loc[_drawn_until_first_gap([*values.index], table)]
+    return _last_minus_first([values[name] for name in names])
 
 
-def _check_known(is_known: pd.Series[bool], labels: Any, results: Sequence[Result]) -> None:
+def _check_any_known(
+    is_of_results: pd.Series[bool], labels: Any, results: Sequence[Result]
+) -> None:
     """Raise DataError if there are labels, and none is of these results."""
-    if len(is_known) and not is_known.any():
+    if len(is_of_results) and not is_of_results.any():
         raise DataError(
             f"none of {len(labels)} labels is of {_names(results)}; pass the results that were "
             "labelled, or their sheet"
@@ -435,7 +466,7 @@ def _names(results: Sequence[Result]) -> str:
     return " and ".join(repr(result.name) for result in results)
 
 
-def _of_documents(
+def _document_label_differences(
     results: Sequence[Result], labels: Any, measure: str, dataset: Dataset | None
 ) -> pd.Series[float]:
     """Return question -> the difference of a ranking measure by people's relevance labels.
@@ -455,48 +486,52 @@ def _of_documents(
     """
     labels = pd.DataFrame(labels)
     if "doc_id" in labels:
-        return _difference(results, measure, _grades_of_frame(results, labels))
+        grades = _grades_of_labels(results, labels)
+        return _measure_differences(results, measure, grades)
     if dataset is None:
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
-    open_documents = unjudged(dataset, [result.run for result in results], measure)
-    table = _table(labels, "document")
-    codes = table["configuration"]  # a sheet has the code of the document in this column
-    doc_id_of = {}
-    for doc_ids in open_documents.values():
-        for doc_id in doc_ids:
-            doc_id_of[source_code(doc_id)] = doc_id
-    is_known = codes.isin(doc_id_of) & table["query_id"].isin(open_documents)
-    _check_known(is_known, labels, results)
+    unlabelled = unjudged(dataset, [result.run for result in results], measure)
+    table = _labels_of_drawn_questions(labels, "document")
+    codes = table["configuration"]  # in a sheet of documents, the code of the document
+    doc_id_of: dict[str, str] = {}  # code -> document
+    for doc_ids in unlabelled.values():
+        doc_id_of |= {source_code(doc_id): doc_id for doc_id in doc_ids}
+    is_of_results = codes.isin(doc_id_of) & table["query_id"].isin(unlabelled)
+    _check_any_known(is_of_results, labels, results)
     table = table.assign(doc_id=codes.map(doc_id_of))
-    return _difference(results, measure, _grades_of_sheet(table, dataset, open_documents))
+    grades = _grades_of_sheet(table, dataset, unlabelled)
+    return _measure_differences(results, measure, grades)
 
 
 def _grades_of_sheet(
-    table: pd.DataFrame, dataset: Dataset, open_documents: Mapping[str, Sequence[str]]
+    table: pd.DataFrame, dataset: Dataset, unlabelled: Mapping[str, Sequence[str]]
 ) -> Qrels:
-    """Return the grades of each question whose open documents all have a label in a sheet, in the order
-    of the draw; the labels of `dataset` are among the grades.
+    """Return the grades of each question that a sheet labels completely, in the order of the draw; the
+    labels of `dataset` are among the grades.
 
     Args:
-        table: the labels of the sheet, as from `_table`, with a column `doc_id`.
+        table: the labels of the sheet, as from `_labels_of_drawn_questions`, with a column `doc_id`.
         dataset: the dataset, with its labels.
-        open_documents: query_id -> the documents among the first k of any result that have no label
-            in `dataset`.
+        unlabelled: query_id -> the documents among the first k of any result that have no label in
+            `dataset`; a question is complete if it has such documents and the sheet labels them all.
     """
     mean_labels = table.groupby(["query_id", "doc_id"])["human"].mean()
     grades = with_labels(dataset, mean_labels.items())
     complete = []
-    for query_id, doc_ids in open_documents.items():
-        if doc_ids and all(doc_id in grades[query_id] for doc_id in doc_ids):
+    for query_id, doc_ids in unlabelled.items():
+        if doc_ids and grades[query_id].keys() >= set(doc_ids):
             complete.append(query_id)
-    return {query_id: grades[query_id] for query_id in _in_turn(complete, table)}
+    return {query_id: grades[query_id] for query_id in _drawn_until_first_gap(complete, table)}
 
 
-def _grades_of_frame(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:
-    """Return the grades of a frame of relevance labels, its questions in random order."""
-    _check_known(labels["query_id"].astype(str).isin(results[0].queries), labels, results)
+def _grades_of_labels(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:
+    """Return query_id -> doc_id -> grade of a frame of relevance labels (query_id, doc_id, value), its
+    questions in random order.
+    """
+    is_of_results = labels["query_id"].astype(str).isin(results[0].queries)
+    _check_any_known(is_of_results, labels, results)
     grades: Qrels = {}
     for row in labels.sample(frac=1, random_state=0).to_dict("records"):
-        of_query = grades.setdefault(str(row["query_id"]), {})
-        of_query[str(row["doc_id"])] = int(row["value"])
+        grades_of_query = grades.setdefault(str(row["query_id"]), {})
+        grades_of_query[str(row["doc_id"])] = int(row["value"])
     return grades

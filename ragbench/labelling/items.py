@@ -97,17 +97,17 @@ def scale_of(criterion: str) -> Scale:
             f"{unknown('criterion', criterion, LABELLED)}; one of your own is known once a result "
             "that has it is loaded"
         )
-    values = known.values
-    lowest_first = sorted(values, key=lambda level: values[level])  # names of levels
+    value_of_level = known.values
+    lowest_first = sorted(value_of_level, key=lambda level: value_of_level[level])
     if lowest_first == ["no", "yes"]:
-        verdicts = {"y": (values["yes"], "yes"), "n": (values["no"], "no")}
+        level_of_key = {"y": "yes", "n": "no"}
     else:
-        verdicts = {str(i): (values[level], level) for i, level in enumerate(lowest_first)}
+        level_of_key = {str(i): level for i, level in enumerate(lowest_first)}
     question = known.question or known.meaning or known.name
     meanings = [f"{level} = {text}" for level, text in known.anchors.items()]
     return Scale(
         " ".join([question, *meanings]),
-        verdicts,
+        {key: (value_of_level[level], level) for key, level in level_of_key.items()},
         by_documents="contexts" in known.needs,
         by_reference="reference" in known.needs,
     )
@@ -151,12 +151,13 @@ def items_by_query(
     scale = scale_of(criterion)
     _warn_of_other_data(results, dataset)
     cases = dataset.case_of
-    # (query_id, answer, maybe documents) -> the configurations with this answer, and their contexts
-    groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = {}
+    # the texts that distinguish an item: query_id, answer, and for faithfulness the documents
+    sources_of: dict[tuple[str, ...], list[str]] = {}  # the configurations with these texts
+    contexts_of: dict[tuple[str, ...], tuple[str, ...]] = {}  # those of the first of them
     for result in results:
         result_chunks = (chunks or {}).get(result.name)
         if result_chunks is None:
-            result_chunks = _named_chunks(result, dataset)
+            result_chunks = _chunks_by_ids(result, dataset)
         has_passages = any(answer.passages for answer in result.answers)
         has_contexts = result_chunks is not None or has_passages
         if scale.by_documents and not has_contexts:
@@ -168,24 +169,26 @@ def items_by_query(
             result.answers, dataset, result_chunks or (), contexts=has_contexts
         )
         for answer, material in zip(result.answers, materials, strict=True):
-            lacks_reference = scale.by_reference and not _reference(cases[answer.query_id])
+            lacks_reference = scale.by_reference and not _reference_text(cases[answer.query_id])
             if not answer.attempted or lacks_reference:
                 continue
             documents = material.documents if scale.by_documents else ()
-            key = (answer.query_id, answer.text.strip(), *documents)
-            groups.setdefault(key, []).append((result.name, material.documents))
-    items = []
-    for (query_id, *texts), origins in groups.items():
-        _, contexts = origins[0]
-        names = [name for name, _ in origins if name]
-        items.append(
-            make_item(cases[query_id], criterion, key=texts, contexts=contexts, sources=names)
-        )
-    if not items:
+            texts = (answer.query_id, answer.text.strip(), *documents)
+            sources_of.setdefault(texts, []).append(result.name)
+            contexts_of.setdefault(texts, material.documents)
+    if not sources_of:
         raise DataError(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "
             "abstained, or lack a reference answer"
         )
+    items = []
+    for texts, names in sources_of.items():
+        query_id, *key = texts
+        sources = [name for name in names if name]
+        item = make_item(
+            cases[query_id], criterion, key, contexts=contexts_of[texts], sources=sources
+        )
+        items.append(item)
     return grouped(items, lambda item: item.query_id)
 
 
@@ -205,12 +208,12 @@ def _warn_of_other_data(results: Sequence[Result], dataset: Dataset) -> None:
 _CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)  # document, start, end
 
 
-def _named_chunks(result: Result, dataset: Dataset) -> list[Chunk] | None:
-    """Return the chunks in the contexts of a result's answers, cut from the documents by their ids
-    ("doc#0-330": characters 0 to 330); answers with passages hold their texts, and are left out.
+def _chunks_by_ids(result: Result, dataset: Dataset) -> list[Chunk] | None:
+    """Return the chunks in the contexts of a result's answers, cut from the documents by their ids:
+    "doc#0-330" is characters 0 to 330. Answers with passages hold their texts and need no chunks.
 
-    None means that the chunks are unknown: an id has another form or names no document, or there is
-    no id.
+    Return None if the chunks are unknown: an id has another form or names no document, or there is no
+    id.
     """
     chunks = {}
     for answer in result.answers:
@@ -223,10 +226,10 @@ def _named_chunks(result: Result, dataset: Dataset) -> list[Chunk] | None:
             doc_id, start, end = match.groups()
             text = dataset.corpus[doc_id].full_text
             chunks[chunk_id] = Chunk.cut(doc_id, text, int(start), int(end))
-    return [*chunks.values()] or None
+    return list(chunks.values()) or None
 
 
-def _reference(case: Case) -> str:
+def _reference_text(case: Case) -> str:
     """Return the text that a labeller compares an answer with: the reference answer, else the gold
     facts; "" without both.
     """
@@ -260,7 +263,7 @@ def make_item(
         criterion,
         case.text,
         answer=key[0],
-        reference=_reference(case),
+        reference=_reference_text(case),
         contexts=contexts,
         category=case.category,
         sources=tuple(sources),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -26,8 +26,8 @@ def sheet_agreement(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> pd.DataFrame:
-    """Have a judge judge the labelled answers of sheets, and compare it with the people who labelled
-    them: the rows of `ragbench.statistics.judge_agreement`.
+    """Ask a judge about the labelled answers of sheets, and return its agreement with the people who
+    labelled them: the rows of `ragbench.statistics.judge_agreement`.
 
     The sheets hold questions, references, answers and contexts, so nothing else is needed; one
     request for each labelled answer. Labels by the criterion of which this is a wording count, too.
@@ -39,37 +39,54 @@ def sheet_agreement(
         DataError: the sheets have no label by this criterion.
     """
     [loaded] = load_criteria(criterion)
-    labels, items, materials = _labelled(sheets, loaded)
-    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-    judged = verdicts(materials, loaded, llms.load_llm(llm), **options)
+    labels = _labels_by_criterion(sheets, loaded)
+    items = labels.drop_duplicates("item")
+    materials = _materials_of_rows(items)
+    values = verdicts(
+        materials, loaded, llms.load_llm(llm), concurrency=concurrency, timeout_s=timeout_s
+    )
+    # judge_agreement matches judgements and labels by configuration: here, each answer is its own
     judgements = {}
-    for item, material, [value] in zip(items["item"], materials, judged, strict=True):
+    for item, material, [value] in zip(items["item"], materials, values, strict=True):
         state = "judge_failed" if value is None else "scored"
-        judgements[str(item)] = [
-            Judgement(material.query_id, loaded.name, value, state=state, samples=(value,))
-        ]
+        judgement = Judgement(material.query_id, loaded.name, value, state=state, samples=(value,))
+        judgements[str(item)] = [judgement]
     columns = ["query_id", "criterion", "value", "annotator", "picked"]
     human = labels[columns].assign(configuration=labels["item"])
     return judge_agreement(judgements, human)
 
 
+class LabelledAnswers(NamedTuple):
+    """Labelled answers as a judge sees them, and the mean of people's labels of each."""
+
+    materials: list[Material]
+    mean_labels: list[float]
+
+
 def labelled_materials(
     sheets: str | Path | Sequence[str | Path], criterion: Criterion
-) -> tuple[list[Material], list[float]]:
-    """Return the labelled answers of sheets, and the mean of people's labels of each."""
-    labels, items, materials = _labelled(sheets, criterion)
-    means = labels.groupby("item")["value"].mean()
-    return materials, [float(means[item]) for item in items["item"]]
-
-
-def _labelled(
-    sheets: str | Path | Sequence[str | Path], criterion: Criterion
-) -> tuple[pd.DataFrame, pd.DataFrame, list[Material]]:
-    """Return the labels by a criterion (a row per label), the labelled answers (a row per answer, the
-    first of its labels), and what the judge sees of each answer.
+) -> LabelledAnswers:
+    """Return the answers that sheets have labels of by a criterion.
 
     Raises:
         DataError: the sheets have no label by this criterion.
+    """
+    labels = _labels_by_criterion(sheets, criterion)
+    items = labels.drop_duplicates("item")
+    means = labels.groupby("item")["value"].mean()
+    return LabelledAnswers(
+        _materials_of_rows(items), [float(means[item]) for item in items["item"]]
+    )
+
+
+def _labels_by_criterion(
+    sheets: str | Path | Sequence[str | Path], criterion: Criterion
+) -> pd.DataFrame:
+    """Return the labelled rows of sheets by a criterion, or by the one of which it is a wording; their
+    column `criterion` names the former.
+
+    Raises:
+        DataError: there is no such row.
     """
     paths = [sheets] if isinstance(sheets, str | Path) else sheets
     labels = pd.concat([read_sheet(path) for path in paths]).dropna(subset="value")
@@ -79,21 +96,21 @@ def _labelled(
             f"{', '.join(Path(path).name for path in paths)}: no label is by {criterion.name}; label "
             "some answers, or name another criterion"
         )
-    labels = labels.assign(criterion=criterion.name)
-    items = labels.drop_duplicates("item")
+    return labels.assign(criterion=criterion.name)
+
+
+def _materials_of_rows(rows: pd.DataFrame) -> list[Material]:
+    """Return what a judge sees of the answer in each row of a sheet; its documents are named 1, 2, ..."""
     materials = []
-    for row in items.to_dict("records"):
+    for row in rows.to_dict("records"):
         documents = tuple(contexts_of(str(row.get("context", ""))))
-        names = tuple(str(number) for number, _ in enumerate(documents, 1))
-        reference = str(row.get("reference", "")) or None
-        materials.append(
-            Material(
-                str(row["query_id"]),
-                str(row.get("question", "")),
-                str(row.get("answer", "")),
-                reference=reference,
-                documents=documents,
-                chunk_ids=names,
-            )
+        material = Material(
+            str(row["query_id"]),
+            str(row.get("question", "")),
+            str(row.get("answer", "")),
+            reference=str(row.get("reference", "")) or None,
+            documents=documents,
+            chunk_ids=tuple(str(number) for number in range(1, len(documents) + 1)),
         )
-    return labels, items, materials
+        materials.append(material)
+    return materials

@@ -31,13 +31,17 @@ def pair_to_label(
     parts = [part.strip() for part in configurations.split(",") if part.strip()]
     if parts:
         return [_result_named(results, part) for part in parts]
-    ranked = results.leaderboard(_measure_of(results, criterion))["name"].tolist()
-    baseline = results.baseline or sorted(ranked)[0]
-    others = [name for name in ranked if name != baseline]
-    return [_result_named(results, name) for name in [baseline, *others[:1]]]
+    measure = _measure_to_rank_by(results, criterion)
+    best_first = results.leaderboard(measure)["name"].tolist()
+    baseline = results.baseline or min(best_first)  # else the first by name
+    names = [baseline]
+    contenders = [name for name in best_first if name != baseline]
+    if contenders:
+        names.append(contenders[0])
+    return [_result_named(results, name) for name in names]
 
 
-def _measure_of(results: Results, criterion: str) -> str:
+def _measure_to_rank_by(results: Results, criterion: str) -> str:
     """Return the measure by which the best configuration is found: the first proxy of the criterion that
     the results have.
 

@@ -75,27 +75,20 @@ class QuestionWidget(anywidget.AnyWidget):
             self._cases = dataset.case_of
             self._relevant = dict(dataset.qrels)
             documents = dict(dataset.corpus)
-        elif self._path.suffix != ".jsonl":
-            raise ConfigError(
-                f"{self._path} is not there, and a new test set is a file that ends in .jsonl"
-            )
         else:
-            try:
-                check_writable(self._path)
-            except OSError as exc:
-                raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}") from exc
+            _check_new_testset(self._path)
         documents = documents or dict(load_corpus(corpus).corpus)
         self._documents = documents
         self._quotable = Texts(documents)
         self._texts = {doc_id: document.full_text for doc_id, document in documents.items()}
-        first = next(iter(self._texts))
+        first_id = next(iter(self._texts))
         super().__init__(
-            document=self._document(first),
-            questions=self._shown(),
+            document=self._document_of_form(first_id),
+            questions=self._questions_of_form(),
             matches=list(self._texts),
             n_documents=len(self._texts),
         )
-        self.on_msg(self._hear)
+        self.on_msg(self._on_message)
 
     @property
     def progress(self) -> str:
@@ -106,52 +99,55 @@ class QuestionWidget(anywidget.AnyWidget):
     @property
     def table(self) -> pd.DataFrame:
         """Return the stored questions: query_id, question, answer, evidence (the marked texts)."""
-        table = pd.DataFrame(self._shown(), columns=["query_id", "text", "answer", "evidence"])
+        table = pd.DataFrame(
+            self._questions_of_form(), columns=["query_id", "text", "answer", "evidence"]
+        )
         quotes = table["evidence"].map(lambda spans: " … ".join(span["quote"] for span in spans))
         return table.assign(evidence=quotes).rename(columns={"text": "question"})
 
     def show_document(self, doc_id: str) -> None:
         """Show a document."""
-        self.document = self._document(doc_id)
+        self.document = self._document_of_form(doc_id)
 
-    def _document(self, doc_id: str) -> dict[str, Any]:
+    def _document_of_form(self, doc_id: str) -> dict[str, Any]:
         text = self._text(doc_id)
         return {"doc_id": doc_id, "text": text, "sentences": sentence_spans(text)}
 
     def quote(self, text: str, doc_id: str = "") -> dict[str, Any]:
-        """Return a quote as evidence: doc_id, start, end, quote; white space may differ.
+        """Return a quote as evidence: doc_id, start, end, quote (the words as the document has them;
+        white space may differ from `text`).
 
-        It is looked for in the document `doc_id`, then in all documents.
+        The document `doc_id` is searched first, then all documents; "" searches all.
 
         Raises:
             DataError: no document holds the quote, or it is there more than once.
         """
         text = text.strip()
-        places = []
+        spans = []
         if doc_id:
-            places = find_quote(text, doc_id, self._quotable, self._documents)
-        if not places:
-            places = find_quote(text, "", self._quotable, self._documents)
-        if not places:
+            spans = find_quote(text, doc_id, self._quotable, self._documents)
+        if not spans:
+            spans = find_quote(text, "", self._quotable, self._documents)
+        if not spans:
             raise DataError(
                 f"no document holds {shown(text, 60)} word for word; copy it from a text"
             )
-        if len(places) > 1:
-            raise DataError(f"{shown(text, 60)} is there {len(places)} times; quote more of it")
-        [span] = places
-        return self._mark(span)
+        if len(spans) > 1:
+            raise DataError(f"{shown(text, 60)} is there {len(spans)} times; quote more of it")
+        return self._evidence_of_form(spans[0])
 
     def search(self, words: str) -> None:
         """Show the documents that have all these words, in their text or id, and open the first."""
-        searched = words.casefold().split()
+        searched_words = words.casefold().split()
         matches = []
         for doc_id, text in self._texts.items():
-            document = f"{doc_id}\n{text}".casefold()
-            if all(word in document for word in searched):
+            searchable = f"{doc_id}\n{text}".casefold()
+            if all(word in searchable for word in searched_words):
                 matches.append(doc_id)
         self.matches = matches
-        if self.matches and self.document["doc_id"] not in self.matches:
-            self.show_document(self.matches[0])
+        is_match_open = self.document["doc_id"] in matches
+        if matches and not is_match_open:
+            self.show_document(matches[0])
 
     def save(
         self,
@@ -181,36 +177,38 @@ class QuestionWidget(anywidget.AnyWidget):
         """
         if not text.strip():
             raise DataError("the question is empty; write it first")
-        old = self._cases.get(query_id, Case(self._free_id(), text))
-        spans: list[Span] = []
-        outcome: Any = "no_results"
-        if answerable:
-            outcome = old.expected_outcome if old.answerable else None  # not "no_results" any more
-            spans += [self._span(**mark) for mark in evidence]
-            # the form cannot show evidence in documents that are not loaded, so it stays
-            spans += [span for span in old.evidence if span.doc_id not in self._texts]
-            if not spans:
-                raise DataError("no evidence is marked; mark in the text what answers the question")
         if query_id and query_id not in self._cases:
             raise DataError(unknown("question", query_id, self._cases))
+        old = self._cases[query_id] if query_id else Case(self._free_id(), text)
+        spans = self._new_evidence(old, evidence) if answerable else []
+        if answerable and not spans:
+            raise DataError("no evidence is marked; mark in the text what answers the question")
         case = replace(
             old,
             text=text.strip(),
             reference_answer=answer.strip() or None,
             evidence=tuple(spans),
-            expected_outcome=outcome,
+            expected_outcome=_new_outcome(old, answerable=answerable),
         )
         relevant = self._new_grades(old, case)
         if query_id:
             replace_case(self._path, case, relevant)
         else:
             if not self._path.exists():
-                write_durably(self._path, json_line(self._head()))
+                write_durably(self._path, json_line(self._first_line()))
             add_case(self._path, case, relevant)
         self._cases[case.query_id] = case
         self._relevant[case.query_id] = relevant
-        self.questions = self._shown()
+        self.questions = self._questions_of_form()
         return case.query_id
+
+    def _new_evidence(self, old: Case, marks: Sequence[Mapping[str, Any]]) -> list[Span]:
+        """Return the marked evidence of a question, and its old evidence in documents that are not
+        loaded: the form cannot show it, so it stays.
+        """
+        marked = [self._checked_span(**mark) for mark in marks]
+        not_shown = [span for span in old.evidence if span.doc_id not in self._texts]
+        return marked + not_shown
 
     def _free_id(self) -> str:
         """Return the first of q001, q002, ... that no question has."""
@@ -222,13 +220,14 @@ class QuestionWidget(anywidget.AnyWidget):
 
     def _new_grades(self, old: Case, new: Case) -> dict[str, int]:
         """Return document -> grade for a changed case: the documents of its new evidence, and documents
-        that were relevant without being evidence (none for an unanswerable question). Grades stay.
+        that were relevant without being evidence. They keep their grades; new ones get 1. An
+        unanswerable question has none.
         """
+        if not new.answerable:
+            return {}
         old_grades = self._relevant.get(new.query_id, {})
-        grades = {}
-        if new.answerable:
-            marked = {span.doc_id for span in old.evidence}
-            grades = {name: grade for name, grade in old_grades.items() if name not in marked}
+        old_evidence = {span.doc_id for span in old.evidence}
+        grades = {i: grade for i, grade in old_grades.items() if i not in old_evidence}
         for span in new.evidence:
             grades[span.doc_id] = old_grades.get(span.doc_id, 1)
         return grades
@@ -241,45 +240,45 @@ class QuestionWidget(anywidget.AnyWidget):
         """
         remove_case(self._path, query_id)
         del self._cases[query_id], self._relevant[query_id]
-        self.questions = self._shown()
+        self.questions = self._questions_of_form()
 
     def _text(self, doc_id: str) -> str:
         if doc_id not in self._texts:
             raise DataError(unknown("document", doc_id, self._texts))
         return self._texts[doc_id]
 
-    def _span(self, doc_id: str, start: int, end: int, quote: str) -> Span:
+    def _checked_span(self, doc_id: str, start: int, end: int, quote: str) -> Span:
         """Return marked evidence as a span; raises DataError if the document has another text there."""
-        if self._text(doc_id)[start:end] != quote or not 0 <= start < end:
+        text_there = self._text(doc_id)[start:end]
+        if not 0 <= start < end or text_there != quote:
             raise DataError(
                 f"characters {start} to {end} of {doc_id} are not {quote[:40]!r}; mark the "
                 "evidence again"
             )
         return Span(doc_id, start, end)
 
-    def _mark(self, span: Span) -> dict[str, Any]:
-        """Return a piece of evidence in the format of the form."""
+    def _evidence_of_form(self, span: Span) -> dict[str, Any]:
+        """Return a piece of evidence as the form shows it: doc_id, start, end, quote."""
         return asdict(span) | {"quote": self._texts[span.doc_id][span.start : span.end]}
 
-    def _shown(self) -> list[dict[str, Any]]:
-        """Return the stored questions as the form shows them, with the evidence in documents that are
-        loaded.
+    def _questions_of_form(self) -> list[dict[str, Any]]:
+        """Return the stored questions as the form shows them; evidence in documents that are not loaded
+        is left out.
         """
         questions = []
         for case in self._cases.values():
             spans = [span for span in case.evidence if span.doc_id in self._texts]
-            questions.append(
-                {
-                    "query_id": case.query_id,
-                    "text": case.text,
-                    "answer": case.reference_answer or "",
-                    "answerable": case.answerable,
-                    "evidence": [self._mark(span) for span in spans],
-                }
-            )
+            question = {
+                "query_id": case.query_id,
+                "text": case.text,
+                "answer": case.reference_answer or "",
+                "answerable": case.answerable,
+                "evidence": [self._evidence_of_form(span) for span in spans],
+            }
+            questions.append(question)
         return questions
 
-    def _head(self) -> dict[str, str]:
+    def _first_line(self) -> dict[str, str]:
         """Return the first line of a new file; it names the documents by their path relative to the
         file, or by the name of their dataset.
         """
@@ -289,9 +288,9 @@ class QuestionWidget(anywidget.AnyWidget):
             corpus = Path(os.path.relpath(path, self._path.absolute().parent)).as_posix()
         return {"testset": self._path.stem, "split": "test", "corpus": corpus}
 
-    def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """Carry out a request of the form in the browser: `act` names the method, `given` has its
-        arguments. An error is sent to the form, which shows it.
+    def _on_message(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
+        """Carry out a request of the form in the browser: {"act": a method, "given": its arguments}. The
+        result or the error is sent to the form, which shows it.
         """
         arguments = dict(content.get("given", {}))
         try:
@@ -309,3 +308,20 @@ class QuestionWidget(anywidget.AnyWidget):
                     self.search(**arguments)
         except (RagbenchError, TypeError, OSError) as exc:
             self.send({"error": str(exc)})
+
+
+def _check_new_testset(path: Path) -> None:
+    """Raise ConfigError if a new test set does not end in .jsonl, or cannot be written at the path."""
+    if path.suffix != ".jsonl":
+        raise ConfigError(f"{path} is not there, and a new test set is a file that ends in .jsonl")
+    try:
+        check_writable(path)
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+
+
+def _new_outcome(old: Case, *, answerable: bool) -> str | None:
+    """Return the expected outcome of a changed question; None expects an answer."""
+    if not answerable:
+        return "no_results"
+    return old.expected_outcome if old.answerable else None

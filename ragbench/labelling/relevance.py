@@ -11,7 +11,7 @@ from ragbench.judges.material import Material
 from ragbench.judges.request_text import MAX_ANSWER
 from ragbench.labelling.items import LabelItem, make_item
 from ragbench.metrics.ranking_measures import ranking
-from ragbench.types import Dataset, LLMLike, Qrels, Run
+from ragbench.types import Case, Dataset, LLMLike, Qrels, Run
 
 
 def judge_relevance(
@@ -41,29 +41,18 @@ def judge_relevance(
     pairs = []
     materials = []
     for query_id, doc_ids in unjudged(dataset, runs, measure).items():
-        case = cases[query_id]
         for doc_id in doc_ids:
             text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
             pairs.append((query_id, doc_id))
-            materials.append(
-                Material(
-                    query_id,
-                    case.text,
-                    answer="",  # a document is judged, not an answer
-                    reference=None,
-                    documents=(text,),
-                    chunk_ids=(doc_id,),
-                    history=case.history,
-                )
-            )
-    judged = verdicts(
+            materials.append(_material_of_document(cases[query_id], doc_id, text))
+    samples = verdicts(
         materials,
         BUILT_IN["document"],
         llms.load_llm(llm),
         concurrency=concurrency,
         timeout_s=timeout_s,
     )
-    values = [value for [value] in judged]  # one sample each
+    values = [value for [value] in samples]  # one sample each
     n_missing = values.count(None)
     if n_missing:
         message = f"{n_missing} of {len(values)} documents have no grade from the judge"
@@ -71,9 +60,22 @@ def judge_relevance(
     return with_labels(dataset, zip(pairs, values, strict=True))
 
 
+def _material_of_document(case: Case, doc_id: str, text: str) -> Material:
+    """Return what the judge sees to judge a document's relevance to a question."""
+    return Material(
+        case.query_id,
+        case.text,
+        answer="",  # a document is judged, not an answer
+        reference=None,
+        documents=(text,),
+        chunk_ids=(doc_id,),
+        history=case.history,
+    )
+
+
 def unjudged(dataset: Dataset, runs: Sequence[Run], measure: str) -> dict[str, list[str]]:
-    """Return query_id -> the unlabelled documents among the first k of any run, [] if all are labelled;
-    k is the number in the measure's name, 10 for "nDCG@10".
+    """Return query_id -> the documents among the first k of any run that have no label in the dataset,
+    [] if all have one; k is the number in the measure's name, 10 for "nDCG@10".
 
     >>> data = Dataset.from_dicts(["One.", "Two."], {"q": "?"}, {"q": {"0": 1}})
     >>> run = {"q": {"0": 2.0, "1": 1.0}}
@@ -105,8 +107,8 @@ def with_labels(dataset: Dataset, labels: Iterable[tuple[Any, float | None]]) ->
     in the dataset (3 if it has none); a pair with None is left out.
     """
     grades: list[int] = []
-    for judged in dataset.qrels.values():
-        grades += judged.values()
+    for grades_of_query in dataset.qrels.values():
+        grades += grades_of_query.values()
     highest = max(grades, default=0) or 3
     qrels = {query_id: dict(dataset.qrels.get(query_id, {})) for query_id in dataset.queries}
     for (query_id, doc_id), value in labels:

@@ -60,18 +60,18 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
     if not items:
         raise ConfigError("there is nothing to label; choose some items first")
     with exclusive(path):
-        sheet = _read(path) if path.exists() else pd.DataFrame(columns=COLUMNS, dtype=object)
+        sheet = _read_cells(path) if path.exists() else pd.DataFrame(columns=COLUMNS, dtype=object)
         is_mine = sheet["annotator"] == annotator
-        my_items = {*sheet.loc[is_mine, "item"]}
-        added = [_row(item, annotator) for item in items if item.item_id not in my_items]
+        my_ids = {*sheet.loc[is_mine, "item"]}
+        missing = [item for item in items if item.item_id not in my_ids]
         # an item that was picked by hand and is drawn now belongs to the sample: take the new `picked`
-        picked_now = {item.item_id: item.picked for item in items}
-        picked = sheet["item"].map(picked_now).where(is_mine)
-        picked = picked.fillna(sheet["picked"])
-        if added or not picked.equals(sheet["picked"]):
+        new_picked = sheet["item"].map({item.item_id: item.picked for item in items})
+        picked = new_picked.where(is_mine).fillna(sheet["picked"])
+        if missing or not picked.equals(sheet["picked"]):
             sheet["picked"] = picked
-            rows = pd.DataFrame(added, columns=sheet.columns, dtype=object).fillna("")
-            _write(path, pd.concat([sheet, rows]), sheet.attrs.get("delimiter", ","))
+            rows = [_row_of_item(item, annotator) for item in missing]
+            added = pd.DataFrame(rows, columns=sheet.columns, dtype=object).fillna("")
+            _write_sheet(path, pd.concat([sheet, added]), sheet.attrs.get("delimiter", ","))
     return path
 
 
@@ -87,11 +87,12 @@ def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFram
         DataError: the file does not exist, is not a sheet or not UTF-8, has a column twice, an
             unreadable verdict, or an item that belongs to another row; with the line.
     """
-    sheet = _read(Path(path))
+    sheet = _read_cells(Path(path))
     if annotator is not None:
         sheet = sheet[sheet["annotator"] == annotator].reset_index(drop=True)
-    rows = zip(sheet["verdict"], sheet["criterion"], strict=True)
-    values = [verdict_of(text, criterion) if text else None for text, criterion in rows]
+    values = []
+    for verdict, criterion in zip(sheet["verdict"], sheet["criterion"], strict=True):
+        values.append(verdict_of(verdict, criterion) if verdict else None)
     return sheet.assign(value=pd.Series(values, dtype="Float64"))
 
 
@@ -120,7 +121,7 @@ def save_label(
         raise ConfigError(f"verdict is {verdict!r}; expected a number from 0 to 1, or None")
     path = Path(path)
     with exclusive(path):
-        sheet = _read(path)
+        sheet = _read_cells(path)
         rows = (sheet["item"] == item_id) & (sheet["annotator"] == annotator)
         if not rows.any():
             raise DataError(
@@ -130,7 +131,7 @@ def save_label(
         sheet.loc[rows, "verdict"] = "" if verdict is None else f"{verdict:g}"
         if note is not None:
             sheet.loc[rows, "note"] = note
-        _write(path, sheet, sheet.attrs["delimiter"])
+        _write_sheet(path, sheet, sheet.attrs["delimiter"])
 
 
 def load_labels(
@@ -160,40 +161,61 @@ def load_labels(
     paths = [paths] if isinstance(paths, str | Path) else paths
     labels = pd.concat([read_sheet(path).dropna(subset="value") for path in paths])
     n_labels = len(labels)
+    # a row for each code in the column `source`; "" for a label without a code
     labels = labels.assign(configuration=labels["source"].str.split()).explode("configuration")
     labels["configuration"] = labels["configuration"].fillna("")
     if answers is not None:
-        codes = {source_code(name): name for name in answers}
-        labels["configuration"] = labels["configuration"].map(codes)
+        name_of_code = {source_code(name): name for name in answers}
+        labels["configuration"] = labels["configuration"].map(name_of_code)
         labels = labels.dropna(subset="configuration")
-        current = set()
-        for name, answers_of_name in answers.items():
-            for answer in answers_of_name:
-                current.add((name, answer.query_id, _normal(answer.text)))
-        keys = [labels["configuration"], labels["query_id"], labels["answer"].map(_normal)]
-        is_current = pd.MultiIndex.from_arrays(keys).isin(current)
-        changed = labels[~is_current]
-        labels = labels[is_current]
-        if n_labels and labels.empty:
-            raise DataError(
-                f"none of {n_labels} labels belongs to an answer of "
-                f"{', '.join(map(repr, answers))}; {len(changed)} belong to texts that have "
-                "changed since; pass the results that were labelled, or label these"
-            )
-        if len(changed):
-            first = changed.iloc[0]
-            warn_user(
-                f"{len(changed)} labels belong to texts that are no longer the answer, first "
-                f"{first['query_id']!r} of {first['configuration']!r}; they are left out. Label the "
-                "new answers"
-            )
+        labels = _labels_of_present_answers(labels, answers, n_labels)
     columns = "configuration query_id criterion value annotator category picked note".split()
     labels = labels.astype({"value": float}).reindex(columns=columns, fill_value="")
     return labels.reset_index(drop=True)
 
 
-def _normal(text: str) -> str:
-    """Return the part of a text that a spreadsheet leaves unchanged."""
+def _labels_of_present_answers(
+    labels: pd.DataFrame, answers: Mapping[str, Sequence[Answer]], n_labels: int
+) -> pd.DataFrame:
+    """Return the labels whose text is still the answer of its configuration; warn of the others.
+
+    Args:
+        labels: rows of sheets, with the name of the configuration.
+        answers: configuration -> its answers.
+        n_labels: the number of labels in the sheets, for the message.
+
+    Raises:
+        DataError: the sheets have labels, and none is of these answers.
+    """
+    present = set()
+    for name, answers_of_name in answers.items():
+        for answer in answers_of_name:
+            present.add((name, answer.query_id, _unchanged_by_spreadsheets(answer.text)))
+    texts = labels["answer"].map(_unchanged_by_spreadsheets)
+    keys = pd.MultiIndex.from_arrays([labels["configuration"], labels["query_id"], texts])
+    is_present = keys.isin(present)
+    changed = labels[~is_present]
+    labels = labels[is_present]
+    if n_labels and labels.empty:
+        raise DataError(
+            f"none of {n_labels} labels belongs to an answer of "
+            f"{', '.join(map(repr, answers))}; {len(changed)} belong to texts that have "
+            "changed since; pass the results that were labelled, or label these"
+        )
+    if len(changed):
+        first = changed.iloc[0]
+        warn_user(
+            f"{len(changed)} labels belong to texts that are no longer the answer, first "
+            f"{first['query_id']!r} of {first['configuration']!r}; they are left out. Label the "
+            "new answers"
+        )
+    return labels
+
+
+def _unchanged_by_spreadsheets(text: str) -> str:
+    """Return the part of a text that a spreadsheet leaves unchanged: it drops null characters, may change
+    white space, and cuts long texts.
+    """
     return " ".join(text.replace("\x00", "").split())[: MAX_CELL // 2]
 
 
@@ -207,7 +229,8 @@ def source_code(name: str) -> str:
 
 
 def verdict_of(text: str, criterion: str = "") -> float:
-    """Return the value of a verdict cell, which may name a level of its criterion.
+    """Return the value of a verdict cell, from 0 to 1: a number, a word such as yes or wrong, or the name
+    of a level of its criterion.
 
     >>> verdict_of("yes"), verdict_of("0,75"), verdict_of("mostly", "relevance")
     (1.0, 0.75, 0.75)
@@ -216,13 +239,13 @@ def verdict_of(text: str, criterion: str = "") -> float:
         ValueError: the text is not a verdict.
     """
     word = text.strip().casefold()
-    levels: dict[str, float] = {}
+    value_of_word = dict(_WORDS)
     if has_scale(criterion):
-        verdicts = scale_of(criterion).verdicts.values()
-        levels = {name.casefold(): value for value, name in verdicts}
-    words = {**_WORDS, **levels}
-    value = words.get(word)
-    if value is None:
+        for value, name in scale_of(criterion).verdicts.values():
+            value_of_word[name.casefold()] = value
+    if word in value_of_word:
+        value = value_of_word[word]
+    else:
         value = float(word.replace(",", "."))
     if not 0 <= value <= 1:
         raise ValueError(f"{text!r} is not from 0 to 1")
@@ -248,8 +271,8 @@ def bare(cell: str) -> str:
     return cell[1:] if cell.startswith("'") else cell
 
 
-def _row(item: LabelItem, annotator: str) -> dict[str, str]:
-    """Return the row of an item; its verdict and note are empty."""
+def _row_of_item(item: LabelItem, annotator: str) -> dict[str, str]:
+    """Return the row of an item, still without a verdict and a note."""
     row = {name: getattr(item, name, "") for name in COLUMNS}
     row["item"] = item.item_id
     row["context"] = "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1))
@@ -258,15 +281,44 @@ def _row(item: LabelItem, annotator: str) -> dict[str, str]:
     return row
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _read_cells(path: Path) -> pd.DataFrame:
     """Return a sheet as texts, without the apostrophe that keeps a spreadsheet from reading a text as a
     formula; its `attrs` hold the delimiter.
 
     Raises:
         DataError: as `read_sheet`.
     """
+    text = _read_text(path)
+    header = text.partition("\n")[0]
+    delimiter = max(",;\t", key=header.count)  # the most frequent one
+    csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))  # a cell may hold all contexts
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    columns = [name.strip() for name in next(reader, [])]
+    _check_columns(columns, path.name)
+    rows = []
+    places = []  # "labels.csv, line 7" for each row
+    for cells in reader:
+        is_blank = not any(cells)
+        if is_blank:
+            continue
+        place = f"{path.name}, line {reader.line_num}"
+        if len(cells) != len(columns):
+            raise DataError(f"{place}: {len(cells)} cells, expected {len(columns)}")
+        row = dict(zip(columns, map(bare, cells), strict=True))
+        row["verdict"] = row["verdict"].strip()
+        _check_verdict(row, place)
+        rows.append(row)
+        places.append(place)
+    _check_item_ids(rows, places)
+    sheet = pd.DataFrame(rows, columns=columns, dtype=object)
+    sheet.attrs["delimiter"] = delimiter
+    return sheet
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a sheet; raises DataError if it does not exist or is not UTF-8."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
         raise DataError(
             f"{path.name} does not exist; write one with label_sheet, or run label.ipynb"
@@ -275,42 +327,21 @@ def _read(path: Path) -> pd.DataFrame:
         raise DataError(
             f'{path.name} is not UTF-8; save it as "CSV UTF-8" in the spreadsheet'
         ) from exc
-    header = text.partition("\n")[0]
-    delimiter = max(",;\t", key=header.count)
-    csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))  # a cell may hold all contexts
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    columns = [name.strip() for name in next(reader, [])]
-    _check_columns(columns, path.name)
-    rows = []
-    places = []  # of the rows, for messages
-    for cells in reader:
-        if not any(cells):
-            continue
-        where = f"{path.name}, line {reader.line_num}"
-        if len(cells) != len(columns):
-            raise DataError(f"{where}: {len(cells)} cells, expected {len(columns)}")
-        row = dict(zip(columns, map(bare, cells), strict=True))
-        row["verdict"] = row["verdict"].strip()
-        _check_verdict(row, where)
-        rows.append(row)
-        places.append(where)
-    _check_items(rows, places)
-    sheet = pd.DataFrame(rows, columns=columns, dtype=object)
-    sheet.attrs["delimiter"] = delimiter
-    return sheet
 
 
 def _check_columns(columns: Sequence[str], file: str) -> None:
     """Raise DataError if a sheet lacks a needed column, or has a column twice, also as "Verdict" or
     "verdict.1": the verdicts may be in either.
     """
-    if lacking := _NEEDED - set(columns):
+    lacking = _NEEDED - set(columns)
+    if lacking:
         raise DataError(
             f"{file} is not a label sheet: it lacks the "
             f"column {', '.join(sorted(lacking))}; expected {', '.join(COLUMNS)}"
         )
-    folded = [_NUMBERED.sub("", name.strip().casefold()) for name in columns]
-    if repeated := [name for name in COLUMNS if folded.count(name) > 1]:
+    plain_names = [_NUMBERED.sub("", name.strip().casefold()) for name in columns]
+    repeated = [name for name in COLUMNS if plain_names.count(name) > 1]
+    if repeated:
         raise DataError(
             f"{file} has the column {', '.join(repeated)} more than once; delete the copies"
         )
@@ -334,29 +365,29 @@ def _check_verdict(row: Mapping[str, str], where: str) -> None:
         ) from exc
 
 
-def _check_items(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> None:
+def _check_item_ids(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> None:
     """Raise DataError if a row has the item id of another row, since its verdict would become the label
     of that row's answer; also if an annotator has two rows of one item.
 
     An item id is made of the row's texts. An id that belongs to no row is allowed: a spreadsheet may
-    have changed the texts. `places` are the places of the rows, for messages.
+    have changed the texts. `places` ("labels.csv, line 7") are for messages.
     """
     ids_of_texts = [_id_of_texts(row) for row in rows]
-    question_of: dict[str, tuple[str, str]] = {}
-    seen = set()
-    for row, id_of_texts, where in zip(rows, ids_of_texts, places, strict=True):
+    question_of_item: dict[str, tuple[str, str]] = {}
+    seen = set()  # (item, annotator)
+    for row, id_of_texts, place in zip(rows, ids_of_texts, places, strict=True):
         item = row["item"]
         question = (row["query_id"], row["criterion"])
         has_id_of_other_texts = item != id_of_texts and item in ids_of_texts
-        has_id_of_other_question = question_of.setdefault(item, question) != question
+        has_id_of_other_question = question_of_item.setdefault(item, question) != question
         if has_id_of_other_texts or has_id_of_other_question:
             raise DataError(
-                f"{where}: the item {item!r} is of another row than question "
+                f"{place}: the item {item!r} is of another row than question "
                 f"{row['query_id']!r}; restore the column item, or label on a new sheet"
             )
         if (item, row["annotator"]) in seen:
             raise DataError(
-                f"{where}: a second row of the item {item!r} for {row['annotator']!r}; delete one"
+                f"{place}: a second row of the item {item!r} for {row['annotator']!r}; delete one"
             )
         seen.add((item, row["annotator"]))
 
@@ -383,14 +414,15 @@ def _id_of_texts(row: Mapping[str, str]) -> str:
     return item_id_of(row["query_id"], row["criterion"], [row.get("answer", ""), *documents])
 
 
-def _write(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
+def _write_sheet(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
     """Write a sheet as CSV for spreadsheets: with a byte order mark, and with an apostrophe before texts
     that they would read as formulas (see `escaped`).
     """
-    cells = {}
+    columns = {}
     for name, column in sheet.items():
         if name != "verdict":
             column = column.map(partial(escaped, is_id=name in _IDS))
-        cells[name] = column
-    text = pd.DataFrame(cells).to_csv(index=False, sep=delimiter, lineterminator="\n")
-    write_durably(path, "\ufeff" + text)
+        columns[name] = column
+    text = pd.DataFrame(columns).to_csv(index=False, sep=delimiter, lineterminator="\n")
+    byte_order_mark = "\ufeff"
+    write_durably(path, byte_order_mark + text)

@@ -21,7 +21,7 @@ from ragbench.hints import suggesting
 from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.judges.judge_requests import judged_materials
 from ragbench.judges.material import Material
-from ragbench.labelling.judge_agreement import labelled_materials
+from ragbench.labelling.judge_agreement import LabelledAnswers, labelled_materials
 from ragbench.metrics.rates import wilson_interval
 from ragbench.types import LLM, LLMLike
 
@@ -96,39 +96,31 @@ def tune_criterion(
     [loaded] = load_criteria(criterion)
     if loaded.function is not None or loaded.form not in ("level", "score"):
         raise ConfigError(f"{loaded.name} has no levels to choose from; it cannot be tuned")
-    materials, people = labelled_materials(sheets, loaded)
-    if len(materials) < MIN_LABELS:
-        raise DataError(
-            f"{len(materials)} answers are labelled by {loaded.name}; tuning takes {MIN_LABELS}"
-        )
+    answers = labelled_materials(sheets, loaded)
+    n = len(answers.materials)
+    if n < MIN_LABELS:
+        raise DataError(f"{n} answers are labelled by {loaded.name}; tuning takes {MIN_LABELS}")
     wordings = {_ORIGINAL: loaded.question}
     wordings |= {name: f"{loaded.question}\n{text}" for name, text in _WORDINGS.items()}
     wordings |= {f"wording {i}": text for i, text in enumerate(questions, 1)}
-    n_requests = 2 * len(wordings) * len(materials)
+    n_requests = 2 * len(wordings) * n  # with and without examples
     if n_requests > max_requests:
         raise ConfigError(
             f"tuning takes {n_requests} requests (and repairs), and max_requests is {max_requests}; "
             "give fewer labels or wordings, or allow more"
         )
     model = llms.load_llm(llm)
-    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-    halves = [_part(f"half {material.query_id}", 2) for material in materials]
+    options = {"concurrency": concurrency, "timeout_s": timeout_s}
     agreements: dict[_Candidate, list[float]] = {}
     for wording, question in wordings.items():
         plain = replace(loaded, question=question)
-        without_examples = [plain] * len(materials)
-        agreements[wording, "none"] = _agreement(
-            materials, people, without_examples, model, options
-        )
-        with_examples = [
-            _with_examples(plain, materials, people, halves, half, n_examples) for half in (0, 1)
-        ]
-        criteria = [with_examples[half] for half in halves]
-        agreements[wording, "labelled"] = _agreement(materials, people, criteria, model, options)
-    n = len(materials)
-    after = _held_out_agreement(materials, agreements)
-    low, high = wilson_interval(after, n)
-    wording, examples = _best(agreements, range(n))
+        for examples, criteria in (
+            ("none", [plain] * n),
+            ("labelled", _with_examples_of_other_half(plain, answers, n_examples)),
+        ):
+            agreements[wording, examples] = _agreement_of_answers(answers, criteria, model, options)
+
+    wording, examples = _best_candidate(agreements, range(n))
     tuned = replace(
         loaded,
         name=f"{loaded.name}_tuned",
@@ -138,37 +130,49 @@ def tune_criterion(
         wording_of=loaded.meant,
     )
     if examples == "labelled":
-        tuned = _with_examples(tuned, materials, people, [0] * n, 1, n_examples)
+        tuned = _with_examples(tuned, answers, range(n), n_examples)
     if path:
-        _write(tuned, Path(path))
+        _write_criterion(tuned, Path(path))
+
+    held_out_sum = _held_out_agreement(answers.materials, agreements)
+    low, high = wilson_interval(held_out_sum, n)
     rows = [(*candidate, fmean(values)) for candidate, values in agreements.items()]
-    candidates = pd.DataFrame(rows, columns=["wording", "examples", "agreement"])
-    before = fmean(agreements[_ORIGINAL, "none"])
-    return Tuning(tuned, before, after / n, low, high, n, candidates)
+    return Tuning(
+        criterion=tuned,
+        before=fmean(agreements[_ORIGINAL, "none"]),
+        after=held_out_sum / n,
+        ci_low=low,
+        ci_high=high,
+        n_labels=n,
+        candidates=pd.DataFrame(rows, columns=["wording", "examples", "agreement"]),
+    )
 
 
 def _held_out_agreement(
     materials: Sequence[Material], agreements: Mapping[_Candidate, Sequence[float]]
 ) -> float:
-    """Return the sum of the agreements of all answers, where the candidate for a fold of questions is
-    chosen by the other folds, so that no question chooses the candidate that it measures.
+    """Return the sum of the agreements of all answers by cross-validation: the candidate for a fold (a
+    fifth of the questions) is chosen by the other folds, so no question chooses the candidate that it
+    measures.
 
     Args:
         materials: the labelled answers.
         agreements: candidate -> its agreement with people on each answer, in [0, 1].
     """
-    folds = [_part(material.query_id, _FOLDS) for material in materials]
+    folds = [_hash_part(material.query_id, _FOLDS) for material in materials]
     total = 0.0
     for fold in range(_FOLDS):
         inside = [i for i, other in enumerate(folds) if other == fold]
         outside = [i for i, other in enumerate(folds) if other != fold]
         if inside and outside:
-            chosen = agreements[_best(agreements, outside)]
-            total += sum(chosen[i] for i in inside)
+            candidate = _best_candidate(agreements, outside)
+            total += sum(agreements[candidate][i] for i in inside)
     return total
 
 
-def _best(agreements: Mapping[_Candidate, Sequence[float]], rows: Sequence[int]) -> _Candidate:
+def _best_candidate(
+    agreements: Mapping[_Candidate, Sequence[float]], rows: Sequence[int]
+) -> _Candidate:
     """Return the candidate with the greatest agreement on the answers at `rows`, the first of equal
     ones.
     """
@@ -176,7 +180,7 @@ def _best(agreements: Mapping[_Candidate, Sequence[float]], rows: Sequence[int])
     return max(means, key=lambda name: means[name])
 
 
-def _write(criterion: Criterion, path: Path) -> None:
+def _write_criterion(criterion: Criterion, path: Path) -> None:
     """Write a criterion as a table of a TOML file."""
     lines = [f"[{criterion.name}]"]
     for name, value in criterion.declaration.items():
@@ -185,72 +189,79 @@ def _write(criterion: Criterion, path: Path) -> None:
     write_durably(path, "\n".join(lines) + "\n")
 
 
-def _part(text: str, n: int) -> int:
-    """Return the part of a text, from 0 to n - 1, the same on every machine."""
+def _hash_part(text: str, n: int) -> int:
+    """Return one of n parts (0 to n - 1) for a text by its hash, the same on every machine."""
     return int(hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), 16) % n
 
 
-def _with_examples(
-    criterion: Criterion,
-    materials: Sequence[Material],
-    people: Sequence[float],
-    halves: Sequence[int],
-    half: int,
-    n: int,
-) -> Criterion:
-    """Return the criterion with up to `n` labelled answers of the other half as examples, one of each
-    level in turn.
-
-    `people` has the label of each material, `halves` its half (0 or 1).
+def _with_examples_of_other_half(
+    criterion: Criterion, answers: LabelledAnswers, n: int
+) -> list[Criterion]:
+    """Return for each answer the criterion with up to `n` labelled answers to the other half of the
+    questions as examples, so that no answer is judged with its own label in sight.
     """
-    level_of_value = {value: name for name, value in criterion.values.items()}
-    by_level: dict[str, list[dict[str, str]]] = {}
-    for material, value, its_half in zip(materials, people, halves, strict=True):
-        if its_half == half or value not in level_of_value:
+    halves = [_hash_part(f"half {material.query_id}", 2) for material in answers.materials]
+    criterion_for_half = []
+    for half in (0, 1):
+        others = [i for i, half_of_answer in enumerate(halves) if half_of_answer != half]
+        criterion_for_half.append(_with_examples(criterion, answers, others, n))
+    return [criterion_for_half[half] for half in halves]
+
+
+def _with_examples(
+    criterion: Criterion, answers: LabelledAnswers, rows: Sequence[int], n: int
+) -> Criterion:
+    """Return the criterion with up to `n` labelled answers as examples, one of each level in turn: taken
+    from the answers at `rows` whose label is the value of a level.
+    """
+    level_of_value = {value: level for level, value in criterion.values.items()}
+    examples_by_level: dict[str, list[dict[str, str]]] = {}
+    for i in rows:
+        material = answers.materials[i]
+        level = level_of_value.get(answers.mean_labels[i])
+        if level is None:
             continue
-        level = level_of_value[value]
         example = {"question": material.question, "answer": material.answer}
         if "reference" in criterion.needs and material.reference:
             example["reference"] = material.reference
         example["verdict"] = level
-        by_level.setdefault(level, []).append(example)
-    rounds = zip_longest(*by_level.values())  # the first of each level, then the second, ...
+        examples_by_level.setdefault(level, []).append(example)
+    rounds = zip_longest(*examples_by_level.values())  # the first of each level, the second, ...
     in_turn = [example for example in chain.from_iterable(rounds) if example is not None]
     return replace(criterion, examples=in_turn[:n])
 
 
-def _agreement(
-    materials: Sequence[Material],
-    people: Sequence[float],
+def _agreement_of_answers(
+    answers: LabelledAnswers,
     criteria: Sequence[Criterion],
     model: LLM,
-    asking: Mapping[str, Any],
+    request_options: Mapping[str, Any],
 ) -> list[float]:
-    """Return 1 - |judge's verdict - people's label| for each material; 0 without a verdict.
+    """Have each labelled answer judged, and return 1 - |verdict - label| for each; 0 without a verdict.
 
     Args:
-        materials: the labelled answers.
-        people: the label of each answer.
+        answers: the labelled answers.
         criteria: the criterion by which each answer is judged; answers with one criterion are judged
             together.
         model: the judge.
-        asking: options of `generate_many`.
+        request_options: options of `generate_many`.
 
     Raises:
         ModelError: a request failed, and this is not a dry run.
     """
-    agreements = [0.0] * len(materials)
+    agreements = [0.0] * len(answers.materials)
     # Criterion has eq=False: two objects are different keys, even if their fields are equal.
     for criterion in dict.fromkeys(criteria):
         rows = [i for i, other in enumerate(criteria) if other is criterion]
-        judged = judged_materials([materials[i] for i in rows], criterion, model, **asking)
-        failed = [judgement for judgement in judged if judgement.state == "judge_failed"]
+        materials = [answers.materials[i] for i in rows]
+        judgements = judged_materials(materials, criterion, model, **request_options)
+        failed = [judgement for judgement in judgements if judgement.state == "judge_failed"]
         if failed and llms.active_dry_run() is None:
             raise ModelError(
-                f"{len(failed)} of {len(judged)} requests failed, the first: "
+                f"{len(failed)} of {len(judgements)} requests failed, the first: "
                 f"{failed[0].explanation}; what came back is stored, run it again to request the rest"
             )
-        for i, judgement in zip(rows, judged, strict=True):
+        for i, judgement in zip(rows, judgements, strict=True):
             if judgement.value is not None:
-                agreements[i] = 1 - abs(judgement.value - people[i])
+                agreements[i] = 1 - abs(judgement.value - answers.mean_labels[i])
     return agreements

@@ -58,13 +58,12 @@ class LabelWidget(anywidget.AnyWidget):
             raise DataError(
                 f"{self._path.name} has no row for {annotator!r}; write them with label_sheet first"
             )
-        self._rows: list[dict[Any, Any]] = (
-            sheet.astype(object).where(sheet.notna(), None).to_dict("records")
-        )
+        none_for_missing = sheet.astype(object).where(sheet.notna(), None)
+        self._rows: list[dict[Any, Any]] = none_for_missing.to_dict("records")
         self._place_of = {str(row["item"]): place for place, row in enumerate(self._rows)}
-        self._place = self._unlabelled()
-        super().__init__(shown=self._shown())
-        self.on_msg(self._hear)
+        self._place = self._first_unlabelled()  # the position of the item on the screen
+        super().__init__(shown=self._form_content())
+        self.on_msg(self._on_message)  # a message of the form in the browser
 
     @property
     def item_id(self) -> str:
@@ -76,7 +75,7 @@ class LabelWidget(anywidget.AnyWidget):
         """Return the number of items with a verdict."""
         return sum(row["value"] is not None for row in self._rows)
 
-    def _unlabelled(self, start: int = 0) -> int:
+    def _first_unlabelled(self, start: int = 0) -> int:
         """Return the place of the first unlabelled answer from `start` on, then from the top; `start`
         if all are labelled.
         """
@@ -90,32 +89,33 @@ class LabelWidget(anywidget.AnyWidget):
     def label(self, verdict: float) -> None:
         """Save the verdict of the item shown, and move to the next unlabelled one."""
         self._save(self._place, verdict)
-        self._place = self._unlabelled(self._place)
-        self.shown = self._shown()
+        self._place = self._first_unlabelled(self._place)
+        self.shown = self._form_content()
 
     def note(self, text: str) -> None:
         """Save a note about the item shown; its verdict stays."""
         self._save(self._place, self._rows[self._place]["value"], text)
-        self.shown = self._shown()
+        self.shown = self._form_content()
 
     def go(self, step: int) -> None:
         """Show another answer, 1 for the next and -1 for the previous one."""
         self._place = (self._place + step) % len(self._rows)
-        self.shown = self._shown()
+        self.shown = self._form_content()
 
     def press(self, key: str) -> None:
         """Carry out the action of a key; any other key does nothing."""
         key = key.casefold()
         verdicts = scale_of(self._rows[self._place]["criterion"]).verdicts
         if key in verdicts:
-            value, _ = verdicts[key]
+            value, _name = verdicts[key]
             self.label(value)
         elif key == _NEXT:
             self.go(1)
         elif key == _BACK:
             self.go(-1)
         elif key == _FIRST:
-            self.go(self._unlabelled() - self._place)
+            self._place = self._first_unlabelled()
+            self.shown = self._form_content()
 
     def __repr__(self) -> str:
         """Return a summary for places that show no widgets."""
@@ -123,18 +123,22 @@ class LabelWidget(anywidget.AnyWidget):
             f"{self._path.name}: {self.labelled} of {len(self._rows)} labelled by {self._annotator}"
         )
 
-    def _shown(self) -> dict[str, Any]:
-        """Return the content of the form for the present item, as JSON."""
+    def _form_content(self) -> dict[str, Any]:
+        """Return the content of the form for the item on the screen, as JSON."""
         row = self._rows[self._place]
         scale = scale_of(row["criterion"])
-        verdict = ""
-        if row["value"] is not None:
-            # a spreadsheet may hold a number that is not on the scale
-            verdict = dict(scale.verdicts.values()).get(row["value"], f"{row['value']:g}")
+        value = row["value"]
+        name_of_value = dict(scale.verdicts.values())
+        if value is None:
+            verdict = ""
+        elif value in name_of_value:
+            verdict = name_of_value[value]
+        else:  # a spreadsheet may hold a number that is not on the scale
+            verdict = f"{value:g}"
         blocks = []
-        for title, name in _BLOCKS.items():
-            if row.get(name):
-                blocks.append((title, _parts(row[name])))
+        for title, column in _BLOCKS.items():
+            if row.get(column):
+                blocks.append((title, _split_at_code(row[column])))
         return {
             "item": self.item_id,
             "place": self._place + 1,
@@ -145,7 +149,7 @@ class LabelWidget(anywidget.AnyWidget):
             "asked": scale.question,
             "choices": [(key, name) for key, (_, name) in scale.verdicts.items()],
             "blocks": blocks,
-            "context": _parts(row.get("context", "")),
+            "context": _split_at_code(row.get("context", "")),
         }
 
     def _save(self, place: int, verdict: float | None, note: str | None = None) -> None:
@@ -157,25 +161,29 @@ class LabelWidget(anywidget.AnyWidget):
         row["value"] = verdict
         row["note"] = note
 
-    def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """Save the verdict or note that the form sends, and confirm it; the form shows an error."""
+    def _on_message(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
+        """Save the verdict or note that the form sends, and send it a confirmation or an error.
+
+        `content` has the `item` on the screen, the pressed `key`, the `note`, and the `serial` number
+        of the message, which the reply repeats.
+        """
         reply: dict[str, Any] = {"serial": content.get("serial", 0), "message": ""}
         try:
-            reply["message"] = self._do(
-                **{name: str(content[name]) for name in ("item", "key", "note")}
+            reply["message"] = self._save_and_press(
+                item=str(content["item"]), key=str(content["key"]), note=str(content["note"])
             )
         except (RagbenchError, KeyError, OSError) as exc:
             reply["error"] = f"Not saved: {exc}"
         self.send(reply)
 
-    def _do(self, item: str, key: str, note: str) -> str:
+    def _save_and_press(self, item: str, key: str, note: str) -> str:
         """Save the note, and carry out the action of a key; return a confirmation, "" if nothing was
         saved.
 
         Args:
             item: the item that was on the screen when the key was pressed. Another key, pressed just
                 before, may have moved on to the next item; the verdict still goes to this one.
-            key: the key.
+            key: the key of a verdict, or of a move to another item; any other does nothing.
             note: the content of the field for notes.
         """
         place = self._place_of[item]
@@ -184,18 +192,15 @@ class LabelWidget(anywidget.AnyWidget):
         if note != row.get("note", ""):
             self._save(place, row["value"], note)
             confirmation = "The note is saved."
-        verdicts = scale_of(row["criterion"]).verdicts
         key = key.casefold()
-        if key in verdicts:
-            value, name = verdicts[key]
+        value, name = scale_of(row["criterion"]).verdicts.get(key, (None, ""))
+        if value is not None:
             confirmation = f"Saved: {name}."
-            if place == self._place:
-                self.press(key)
-            else:
-                self._save(place, value)  # pressed twice: the last one counts
+        if value is not None and place != self._place:
+            self._save(place, value)  # pressed twice: the last one counts
         else:
             self.press(key)
-        self.shown = self._shown()
+        self.shown = self._form_content()
         return confirmation
 
 
@@ -206,17 +211,19 @@ _CODE = re.compile(
 """Code: fenced, in backticks, indented by four blanks, or an interactive session."""
 
 
-def _parts(text: str) -> list[tuple[str, bool]]:
-    """Return the pieces of a text with its hidden signs shown, and for each True if it is code.
+def _split_at_code(text: str) -> list[tuple[str, bool]]:
+    """Return the pieces of a text, and for each True if it is code; invisible characters of the text are
+    made visible.
 
-    >>> _parts("Use `a < b`.")
+    >>> _split_at_code("Use `a < b`.")
     [('Use ', False), ('`a < b`', True), ('.', False)]
     """
     text = str(visible(text))
-    parts = []
-    end = 0
+    pieces = []
+    end_of_code = 0
     for match in _CODE.finditer(text):
-        parts += [(text[end : match.start()], False), (match[0], True)]
-        end = match.end()
-    parts.append((text[end:], False))
-    return [(part, is_code) for part, is_code in parts if part]
+        prose = text[end_of_code : match.start()]
+        pieces += [(prose, False), (match[0], True)]
+        end_of_code = match.end()
+    pieces.append((text[end_of_code:], False))
+    return [(piece, is_code) for piece, is_code in pieces if piece]

@@ -522,7 +522,7 @@ def _evaluate_if_asked(config: pytest.Config, recorded: reports.Recorder) -> lis
         )
         return [Outcome(line, good=not is_gated)]
     options = config.getoption("--ragbench-option")
-    outcomes = []
+    outcomes: list[Outcome] = []
     # under `-W error` no warning may prevent the report
     with warnings.catch_warnings(action="always", category=DataWarning):
         for number, (source, answers_of_dataset) in enumerate(answers.items(), 1):

@@ -98,7 +98,7 @@ def test_what_is_wrong_is_refused_and_shown_in_the_form(
         widget.save(**given)
     sent: list[Any] = []
     monkeypatch.setattr(widget, "send", sent.append)
-    widget._hear(widget, {"act": "save", "given": given}, [])
+    widget._on_message(widget, {"act": "save", "given": given}, [])
     assert message in sent[0]["error"]
     assert not (docs.parent / "questions.jsonl").exists()
 
@@ -136,7 +136,7 @@ def form(browser: Browser, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
         def hear(content: dict[str, Any]) -> dict[str, Any]:
             sent.clear()
             before = state()
-            widget._hear(widget, content, [])
+            widget._on_message(widget, content, [])
             return {"state": {k: v for k, v in state().items() if v != before[k]}, "sent": sent}
 
         page = browser.new_page(**options)

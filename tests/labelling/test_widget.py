@@ -52,7 +52,7 @@ def heard(widget: LabelWidget, key: str, item: str = "", note: str | None = None
         patch.setattr(widget, "send", replies.append)
         item = item or widget.item_id
         note = widget.shown["note"] if note is None else note
-        widget._hear(widget, {"serial": 1, "key": key, "item": item, "note": note}, [])
+        widget._on_message(widget, {"serial": 1, "key": key, "item": item, "note": note}, [])
     [reply] = replies
     return reply
 
