@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from ragbench import llms
 from ragbench.datasets.raw_records import warn
@@ -44,20 +45,28 @@ def context_chunks(
     place_of = chunk_places(chunks)
     best = {}
     for query_id in dataset.queries:
-        scores = run.get(query_id, {})
-        try:
-            ranked = sorted((-score, place_of[chunk_id]) for chunk_id, score in scores.items())
-        except KeyError as exc:
-            raise DataError(unknown_chunk(exc.args[0], query_id, len(place_of))) from exc
+        ranked = []
+        for chunk_id, score in run.get(query_id, {}).items():
+            if chunk_id not in place_of:
+                raise DataError(unknown_chunk(chunk_id, query_id, len(place_of)))
+            ranked.append((-score, place_of[chunk_id]))
+        ranked.sort()
         best[query_id] = [chunks[place] for _, place in ranked[:k]]
     return best
 
 
+class CutContexts(NamedTuple):
+    """By query_id: the chunks that fit into the budget, and the ids of those that were cut off."""
+
+    kept: dict[str, list[Chunk]]
+    cut: dict[str, tuple[str, ...]]
+
+
 def cut_to_budget(
     contexts: Mapping[str, Sequence[Chunk]], max_context_tokens: int | None
-) -> tuple[dict[str, list[Chunk]], dict[str, tuple[str, ...]]]:
-    """Return query_id -> the chunks that fit into a number of tokens, and query_id -> the ids of the
-    chunks that were cut off ({} if `max_context_tokens` is None, which keeps every chunk).
+) -> CutContexts:
+    """Cut the contexts of each question (query_id -> chunks, best first) to a number of tokens; None
+    keeps every chunk, and `cut` is then {}.
 
     The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the
     context, even if a later, shorter one would fit, so that the context is always the top of the
@@ -68,27 +77,32 @@ def cut_to_budget(
         ConfigError: the budget is below 1.
     """
     if max_context_tokens is None:
-        return {query_id: list(ranked) for query_id, ranked in contexts.items()}, {}
+        return CutContexts({query_id: list(c) for query_id, c in contexts.items()}, cut={})
     if max_context_tokens < 1:
         raise ConfigError(
             f"max_context_tokens is {max_context_tokens}; expected 1 or more, or None for no limit"
         )
-    text_of = {chunk.chunk_id: chunk.text for ranked in contexts.values() for chunk in ranked}
+    text_of: dict[str, str] = {}
+    for ranked in contexts.values():
+        text_of |= {chunk.chunk_id: chunk.text for chunk in ranked}
     n_tokens = dict(zip(text_of, count_tokens(list(text_of.values())), strict=True))
     kept = {}
     cut = {}
+    emptied = []  # questions that have chunks, of which none fits
     for query_id, ranked in contexts.items():
         totals = accumulate(n_tokens[chunk.chunk_id] for chunk in ranked)
         n_fitting = sum(total <= max_context_tokens for total in totals)
         kept[query_id] = list(ranked[:n_fitting])
         cut[query_id] = tuple(chunk.chunk_id for chunk in ranked[n_fitting:])
+        if ranked and not n_fitting:
+            emptied.append(query_id)
     warn(
         "answers",
         f"questions are without any context at max_context_tokens={max_context_tokens}: their best "
         "chunk alone is longer; use smaller chunks or more tokens",
-        [query_id for query_id, ranked in contexts.items() if ranked and not kept[query_id]],
+        emptied,
     )
-    return kept, cut
+    return CutContexts(kept, cut)
 
 
 GENERATORS = (
@@ -170,16 +184,7 @@ def generate_answers(
     check_llm(llm)
     kept, cut = cut_to_budget(context_chunks(dataset, run, chunks, k), max_context_tokens)
     if llm == llms.NO_ANSWERS:
-        return [
-            Answer(
-                query_id,
-                "",
-                tuple(chunk.chunk_id for chunk in contexts),
-                flags=(RETRIEVAL_ONLY,),
-                cut=cut.get(query_id, ()),
-            )
-            for query_id, contexts in kept.items()
-        ]
+        return _retrieval_only_answers(kept, cut)
     if llm == "extractive":
         extracted = extract_answers(
             dataset.cases, kept, embedder, language=language_of(chunks).code
@@ -209,19 +214,37 @@ def generate_answers(
             answers.append(read_reply(query_id, reply_to[query_id], contexts, cut_ids))
         else:
             answers.append(Answer(query_id, NO_ANSWER, outcome="no_results", cut=cut_ids))
+    _warn_of_failures(answers)
+    return answers
+
+
+def _retrieval_only_answers(
+    contexts: Mapping[str, Sequence[Chunk]], cut: Mapping[str, tuple[str, ...]]
+) -> list[Answer]:
+    """Return an answer without a text for each question (query_id -> its chunks)."""
+    answers = []
+    for query_id, ranked in contexts.items():
+        ids = tuple(chunk.chunk_id for chunk in ranked)
+        cut_ids = cut.get(query_id, ())
+        answers.append(Answer(query_id, "", ids, flags=(RETRIEVAL_ONLY,), cut=cut_ids))
+    return answers
+
+
+def _warn_of_failures(answers: Sequence[Answer]) -> None:
+    """Warn once of all answers whose requests failed."""
     failed = [answer for answer in answers if answer.error is not None]
     if failed:
         warn_user(
             f"{len(failed)} of {len(answers)} answers failed, the first for "
             f"query {failed[0].query_id!r}: {failed[0].error}; run again to request only these"
         )
-    return answers
 
 
 def read_reply(
     query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()
 ) -> Answer:
-    """Return a completion as an answer.
+    """Return a completion as an answer from these contexts; `cut` are the ids of the chunks that did not
+    fit into the request.
 
     A failed request and an empty reply give the outcome "failed" with a reason in `error`; a
     provider's refusal gives "blocked"; for other replies the text decides (`read_outcome`). A reply
@@ -229,16 +252,15 @@ def read_reply(
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)
     text = without_thoughts(completion.text)
-    error = completion.error
-    failure = completion.failure
-    if error is None and not text and completion.finish != "refusal":
+    answer = Answer(query_id, "", ids, outcome="failed", usage=completion, cut=cut)
+    if completion.error is not None:
+        return replace(answer, error=completion.error, failure=completion.failure)
+    is_refusal = completion.finish == "refusal"
+    if not text and not is_refusal:
         thought = " after thinking" if completion.text.strip() else ""
         error = f"{completion.model} replied with nothing{thought} (finish: {completion.finish})"
-        failure = FailureKind.EMPTY
-    answer = Answer(query_id, "", ids, outcome="failed", usage=completion, cut=cut)
-    if error is not None:
-        return replace(answer, error=error, failure=failure)
-    outcome = "blocked" if completion.finish == "refusal" else read_outcome(text)
+        return replace(answer, error=error, failure=FailureKind.EMPTY)
+    outcome = "blocked" if is_refusal else read_outcome(text)
     return replace(
         answer,
         text=text,

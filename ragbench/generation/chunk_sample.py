@@ -43,26 +43,29 @@ def sample_chunks(
     usable = [chunk for chunk in chunks if n_words(chunk.text) >= MIN_WORDS]
     if not usable:
         raise DataError(f"none of {len(chunks)} chunks has {MIN_WORDS} words; use larger chunks")
-    order = [usable[i] for i in np.random.default_rng(seed).permutation(len(usable))]
+    random_order = np.random.default_rng(seed).permutation(len(usable))
+    sample = [usable[i] for i in random_order]
     if how == "diverse":
-        order = _diverse(order[:_CANDIDATES], n)
+        sample = _choose_diverse(sample[:_CANDIDATES], n)
     elif how == "recent":
-        order = _recent(dataset, order)
-    return order[:n]
+        sample = _newest_documents_first(dataset, sample)
+    return sample[:n]
 
 
-def _diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
+def _choose_diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
     """Return up to `n` chunks, chosen one by one: each is the chunk that most increases the sum, over
     all chunks, of the similarity to the nearest chosen chunk.
     """
     vectors = load_embedder("wordllama").encode([chunk.text for chunk in chunks])
-    similarity = np.maximum(vectors @ vectors.T, 0.0)
-    # the similarity of each chunk to the nearest chosen one
+    similarity = np.maximum(vectors @ vectors.T, 0.0)  # (chunks, chunks)
+    # (chunks, 1): the similarity of each chunk to the nearest chosen one
     to_nearest = np.zeros((len(chunks), 1), dtype=np.float32)
     chosen: list[int] = []
     while len(chosen) < min(n, len(chunks)):
+        # column j: how much nearer each chunk gets to a chosen one if chunk j is chosen
+        gains_of_chunks = np.maximum(similarity - to_nearest, 0.0)
         # rounded, so that the order does not depend on the machine's last digits
-        gains = np.round(np.maximum(similarity - to_nearest, 0.0).sum(axis=0), 3)
+        gains = np.round(gains_of_chunks.sum(axis=0), 3)
         gains[chosen] = -1.0  # never chosen twice
         best = int(gains.argmax())
         chosen.append(best)
@@ -70,17 +73,18 @@ def _diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
     return [chunks[i] for i in chosen]
 
 
-def _recent(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Chunk]:
+def _newest_documents_first(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the chunks of documents with a date: the first chunk of each document, then the second,
     and so on, the newest documents first.
 
     Raises:
         DataError: no document has a date.
     """
-    table = pd.DataFrame({"chunk": chunks, "document": [chunk.doc_id for chunk in chunks]})
-    dates = [str(dataset.corpus[doc_id].metadata.get("date")) for doc_id in table["document"]]
+    doc_ids = [chunk.doc_id for chunk in chunks]
+    dates = [str(dataset.corpus[doc_id].metadata.get("date")) for doc_id in doc_ids]
+    table = pd.DataFrame({"chunk": chunks, "document": doc_ids})
     table["date"] = pd.to_datetime(dates, format="ISO8601", utc=True, errors="coerce")
-    table = table.dropna()
+    table = table.dropna()  # the documents without a date
     if table.empty:
         raise DataError(
             "no document has a date in its metadata, such as 2024-05-01; sample by random or diverse"

@@ -30,10 +30,12 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     cited: list[str] = []
     context_of = {number: context for number, context in enumerate(contexts, 1) if context}
     for brackets in _BRACKETS.finditer(_blank_code(text)):
-        if ids := _named(brackets[1], contexts):
+        ids = _cited_ids(brackets[1], contexts)
+        citation = _CITATION.fullmatch(brackets[0])  # by numbers
+        if ids:
             cited += ids
-        elif citation := _CITATION.fullmatch(brackets[0]):
-            for number in _numbers(citation[1]):
+        elif citation is not None:
+            for number in _expand_ranges(citation[1]):
                 cited.append(context_of.get(number, f"invalid:{number}"))
     return tuple(dict.fromkeys(cited))
 
@@ -47,20 +49,19 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
     >>> without_citations("It opened in 1889 [2]; see `a[1]`.")
     'It opened in 1889    ; see `a[1]`.'
     """
-    parts = []
-    end = 0
-    for brackets in _BRACKETS.finditer(_blank_code(text)):
-        is_citation = _CITATION.fullmatch(brackets[0]) or _named(brackets[1], contexts)
+    without_code = _blank_code(text)
+    signs = list(text)
+    for brackets in _BRACKETS.finditer(without_code):
+        is_citation = _CITATION.fullmatch(brackets[0]) or _cited_ids(brackets[1], contexts)
         if is_citation:
-            parts.append(text[end : brackets.start()])
-            end = brackets.end()
-            for sign, blanked in zip(text[brackets.start() : end], brackets[0], strict=True):
-                parts.append(sign if blanked == " " else " ")  # code inside stays
-    parts.append(text[end:])
-    return "".join(parts)
+            for place in range(brackets.start(), brackets.end()):
+                is_code = without_code[place] == " "  # or a blank already
+                if not is_code:
+                    signs[place] = " "
+    return "".join(signs)
 
 
-def _numbers(citation: str) -> list[int]:
+def _expand_ranges(citation: str) -> list[int]:
     """Return the numbers in a citation such as "1, 3-5"; of a range from high to low the first."""
     numbers: list[int] = []
     for first, last in _ITEM.findall(citation):
@@ -70,7 +71,7 @@ def _numbers(citation: str) -> list[int]:
     return numbers
 
 
-def _named(inside: str, contexts: Sequence[str]) -> list[str]:
+def _cited_ids(inside: str, contexts: Sequence[str]) -> list[str]:
     """Return the ids of contexts between brackets; [] if there is anything else between them. "1" is
     a number and never an id.
     """

@@ -4,12 +4,12 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -64,27 +64,38 @@ _REFERS_TO_PASSAGE = re.compile(
 _FORM_OF_REQUEST = re.compile(r"<[^<>]*>")
 
 
-def flaw(draft: "Draft", passage: str, max_overlap: float) -> tuple[str, str] | None:
-    """Return (state, reason) of the first formal flaw; None for a draft without one."""
+class CheckOutcome(NamedTuple):
+    """The state of a draft after a check (a key of `STATES`), and the reason, for people."""
+
+    state: str
+    reason: str
+
+
+def flaw(draft: "Draft", passage: str, max_overlap: float) -> CheckOutcome | None:
+    """Return the first flaw of a draft that is found without a model; None for a draft without one.
+
+    Args:
+        draft: the question, its answer and quote.
+        passage: the text of the chunk about which it was asked.
+        max_overlap: maximum fraction of the question's word trigrams that the passage may contain.
+    """
     question = draft.question
     parts = {"question": question, "answer": draft.answer, "quote": draft.quote}
     missing = [name for name, text in parts.items() if not text.strip()]
     if missing:
-        return "incomplete", f"it has no {' and no '.join(missing)}"
+        return CheckOutcome("incomplete", f"it has no {' and no '.join(missing)}")
     if _FORM_OF_REQUEST.fullmatch(question.strip()):
-        return "incomplete", f"its question, {question!r}, repeats the form of the request"
+        reason = f"its question, {question!r}, repeats the form of the request"
+        return CheckOutcome("incomplete", reason)
     if is_yes_no(question, draft.answer):
-        return "yes_no", "it can be answered by yes or no"
+        return CheckOutcome("yes_no", "it can be answered by yes or no")
     reference = _REFERS_TO_PASSAGE.search(question)
     if reference is not None:
-        return "vague", f"it refers to the passage: {reference[0]!r}"
+        return CheckOutcome("vague", f"it refers to the passage: {reference[0]!r}")
     fraction = overlap(question, passage)
     if fraction > max_overlap:
-        return (
-            "quotes_chunk",
-            f"{fraction:.0%} of its word trigrams are in the chunk; the maximum "
-            f"is {max_overlap:.0%}",
-        )
+        reason = f"{fraction:.0%} of its word trigrams are in the chunk; the maximum is {max_overlap:.0%}"
+        return CheckOutcome("quotes_chunk", reason)
     return None
 
 
@@ -131,15 +142,16 @@ def duplicates(
         return []
     texts = [*known, *questions]
     vectors = np.round(embedder.encode(texts), 6)
-    kept = list(range(len(known)))  # the numbers of the known and the new questions
+    distinct = list(range(len(known)))  # the numbers of the texts that have no twin before them
     twins: list[str | None] = []
     for i in range(len(known), len(texts)):
-        cosines = np.round(vectors[kept] @ vectors[i], 6)
+        cosines = np.round(vectors[distinct] @ vectors[i], 6)
         if cosines.max(initial=0.0) >= MAX_SIMILARITY:
-            twins.append(texts[kept[int(cosines.argmax())]])
+            nearest = distinct[int(cosines.argmax())]
+            twins.append(texts[nearest])
         else:
             twins.append(None)
-            kept.append(i)
+            distinct.append(i)
     return twins
 
 
@@ -258,33 +270,63 @@ def generate_drafts(
         label="questions",
     )
     drafts: list[Draft] = []
-    passages: list[str] = []  # the chunk of each draft
     for chunk, reply in zip(chunks, replies, strict=True):
-        for draft in _read(chunk, reply, per_chunk):
-            drafts.append(_checked(draft, chunk, max_overlap))
-            passages.append(chunk.text)
+        for draft in _drafts_of_reply(chunk, reply, per_chunk):
+            drafts.append(_check_formally(draft, chunk, max_overlap))
     if drafts and all(draft.state == "failed" for draft in drafts):
         raise ModelError(
             f"none of the requests about {len(chunks)} chunks succeeded: {drafts[0].reason}"
         )
-    open_numbers = [i for i, draft in enumerate(drafts) if draft.state == "open"]
-    checks = ask(
-        writer if checker is None else llms.load_llm(checker),
-        [ask_for_support(passages[i], drafts[i].question, drafts[i].answer) for i in open_numbers],
-        max_tokens=_CHECK_TOKENS,
-        schema=plain_schema(_Support),
-        label="checks",
+    checking_model = writer if checker is None else llms.load_llm(checker)
+    text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
+    drafts = _check_by_model(drafts, text_of, partial(ask, checking_model))
+    return _mark_duplicates(drafts, list(dataset.queries.values()), load_embedder(embedder))
+
+
+def _check_by_model(
+    drafts: Sequence[Draft],
+    text_of: Mapping[str, str],
+    ask_checker: Callable[..., Sequence[Completion]],
+) -> list[Draft]:
+    """Return the drafts, the open ones with the state that a model gives them: a question must be clear
+    without its chunk, and the chunk must support the answer.
+
+    `text_of` has the text of each chunk by its id; `ask_checker` takes prompts and options of
+    `generate_many`.
+    """
+    prompts = []
+    for draft in drafts:
+        if draft.state == "open":
+            passage = text_of[draft.chunk_id]
+            prompts.append(ask_for_support(passage, draft.question, draft.answer))
+    replies = ask_checker(
+        prompts, max_tokens=_CHECK_TOKENS, schema=plain_schema(_Support), label="checks"
     )
-    for i, reply in zip(open_numbers, checks, strict=True):
-        state, reason = _verdict(reply)
-        drafts[i] = replace(drafts[i], state=state, reason=reason, checker=reply.model)
-    accepted = [i for i in open_numbers if drafts[i].state == "accepted"]
-    existing = list(dataset.queries.values())
-    twins = duplicates([drafts[i].question for i in accepted], existing, load_embedder(embedder))
+    reply_to_next = iter(replies)
+    checked = []
+    for draft in drafts:
+        if draft.state == "open":
+            reply = next(reply_to_next)
+            outcome = _outcome_of_check(reply)
+            draft = replace(draft, state=outcome.state, reason=outcome.reason, checker=reply.model)
+        checked.append(draft)
+    return checked
+
+
+def _mark_duplicates(
+    drafts: Sequence[Draft], known_questions: Sequence[str], embedder: Embedder
+) -> list[Draft]:
+    """Return the drafts; an accepted one that asks the same as a known question, or as an accepted one
+    before it, becomes a "duplicate".
+    """
+    accepted = [i for i, draft in enumerate(drafts) if draft.state == "accepted"]
+    twins = duplicates([drafts[i].question for i in accepted], known_questions, embedder)
+    marked = list(drafts)
     for i, twin in zip(accepted, twins, strict=True):
         if twin:
-            drafts[i] = replace(drafts[i], state="duplicate", reason=f"asks the same as {twin!r}")
-    return drafts
+            reason = f"asks the same as {twin!r}"
+            marked[i] = replace(drafts[i], state="duplicate", reason=reason)
+    return marked
 
 
 def draft_questions(
@@ -298,8 +340,8 @@ def draft_questions(
     per_chunk: int = 2,
     **options: Any,
 ) -> list[Draft]:
-    """Draft until `n` questions are accepted: further chunks replace rejected drafts, in at most five
-    rounds.
+    """Draft questions until `n` are accepted, and return all drafts: in at most five rounds, further
+    chunks are used in place of those whose drafts were rejected.
 
     Accepted drafts beyond `n` get the state "surplus". Fewer than `n` are accepted if the chunks or
     the rounds are used up.
@@ -313,25 +355,25 @@ def draft_questions(
         ConfigError, DataError, ModelError: as `sample_chunks` and `generate_drafts`.
     """
     drafts: list[Draft] = []
-    cases = list(dataset.cases)
-    n_sampled = 0
+    cases = list(dataset.cases)  # and the accepted questions, which must not be asked twice
+    n_used_chunks = 0
     n_accepted = 0
     for _ in range(_ROUNDS):
         n_more = math.ceil((n - n_accepted) / per_chunk)  # chunks, if every draft were accepted
         # a larger sample begins with the smaller one, which was used in earlier rounds
-        larger_sample = sample_chunks(dataset, chunks, n_sampled + n_more, how, seed=seed)
-        sampled = larger_sample[n_sampled:]
-        if not sampled:
+        larger_sample = sample_chunks(dataset, chunks, n_used_chunks + n_more, how, seed=seed)
+        new_chunks = larger_sample[n_used_chunks:]
+        if not new_chunks:
             break
         known = replace(dataset, cases=tuple(cases))
-        for draft in generate_drafts(known, sampled, llm, per_chunk=per_chunk, **options):
+        for draft in generate_drafts(known, new_chunks, llm, per_chunk=per_chunk, **options):
             if draft.state == "accepted":
                 n_accepted += 1
                 cases.append(Case(draft.query_id, draft.question))
                 if n_accepted > n:
                     draft = replace(draft, state="surplus", reason=STATES["surplus"])
             drafts.append(draft)
-        n_sampled += len(sampled)
+        n_used_chunks += len(new_chunks)
         if n_accepted >= n:
             break
     return drafts
@@ -342,7 +384,7 @@ def prompts_name() -> str:
     return f"questions@{store.digest(QUESTIONS, SUPPORT, LABELLING_SYSTEM)[:8]}"
 
 
-def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
+def _drafts_of_reply(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     """Return the drafted questions in a reply about a chunk.
 
     If there are none, return one draft without a question whose `state` tells why: "failed" (the
@@ -351,41 +393,44 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     """
     blank = Draft(chunk.chunk_id, chunk.doc_id, model=reply.model)
     if reply.failure is FailureKind.DRY_RUN:
-        evidence = Span(chunk.doc_id, chunk.start, chunk.end)
-        answer = llms.STAND_IN * 2  # an answer is about twice as long as a question
-        stand_in = replace(blank, answer=answer, evidence=evidence)
-        return [
-            replace(stand_in, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
-        ]
+        return _placeholders(blank, Span(chunk.doc_id, chunk.start, chunk.end), per_chunk)
     try:
-        cases = _last_object(reply, _Cases, "cases").cases[:per_chunk]
+        cases = _last_object(reply, _Cases, "cases").cases
     except ModelError as problem:
         return [replace(blank, state="failed", reason=str(problem))]
     except UnreadableError as problem:
-        cases = _finished_cases(reply)[:per_chunk]  # of a reply that was cut, the whole ones
+        cases = _finished_cases(reply)
         if not cases:
             return [replace(blank, state="unreadable", reason=str(problem))]
     if not cases:
         return [replace(blank, state="nothing", reason="the model found nothing worth asking")]
-    return [
-        replace(
-            blank,
-            question=" ".join(case.question.split()),
-            answer=case.answer.strip(),
-            quote=case.quote.strip(),
+    drafts = []
+    for case in cases[:per_chunk]:
+        question = " ".join(case.question.split())
+        draft = replace(
+            blank, question=question, answer=case.answer.strip(), quote=case.quote.strip()
         )
-        for case in cases
-    ]
+        drafts.append(draft)
+    return drafts
+
+
+def _placeholders(blank: Draft, evidence: Span, n: int) -> list[Draft]:
+    """Return `n` drafts of a dry run, with texts about as long as those of a model."""
+    answer = llms.STAND_IN * 2  # an answer is about twice as long as a question
+    questions = [f"{llms.STAND_IN}{number}?" for number in range(n)]
+    return [replace(blank, question=q, answer=answer, evidence=evidence) for q in questions]
 
 
 def _finished_cases(reply: Completion) -> list[_Case]:
-    """Return the cases that a reply holds in full before it was cut at max_tokens."""
+    """Return the cases that a reply holds in full before it was cut at max_tokens; [] for a reply that
+    was not cut.
+    """
     cases: list[_Case] = []
     if reply.finish != "length":
         return cases
-    _, _, listed = without_thoughts(reply.text).partition('"cases"')
+    list_of_cases = without_thoughts(reply.text).partition('"cases"')[2]
     with suppress(UnreadableError, ValidationError):  # the one that was cut
-        for record, _, _ in json_spans(listed):
+        for record, _, _ in json_spans(list_of_cases):
             cases.append(_Case.model_validate(record))
     return cases
 
@@ -399,51 +444,52 @@ def _last_object(reply: Completion, form: type[_Form], key: str) -> _Form:
     """
     if reply.error is not None or reply.finish == "refusal":
         raise ModelError(reply.error or f"{reply.model} refused")
+    cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
     try:
         spans = json_spans(without_thoughts(reply.text))
         objects = [record for record, _, _ in spans if key in record]
-        if not objects:
-            raise UnreadableError(f"it has no JSON object with {key!r}")
-        return form.model_validate(objects[-1])
     except ValueError as exc:
-        reason = str(exc)
-        if isinstance(exc, ValidationError):
-            first = exc.errors(include_url=False, include_input=False)[0]
-            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
-        raise UnreadableError(f"{reason}{cut}") from exc
+        raise UnreadableError(f"{exc}{cut}") from exc
+    if not objects:
+        raise UnreadableError(f"it has no JSON object with {key!r}{cut}")
+    try:
+        return form.model_validate(objects[-1])
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UnreadableError(f"{place}: {first['msg']}{cut}") from exc
 
 
-def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
+def _check_formally(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
     """Return the draft after the checks that need no model: with its evidence, the place of its quote in
     the document, or with a state that names its flaw.
     """
     is_placeholder = draft.evidence is not None  # of a dry run
     if draft.state != "open" or is_placeholder:
         return draft
-    if found := flaw(draft, chunk.text, max_overlap):
-        state, reason = found
-        return replace(draft, state=state, reason=reason)
+    first_flaw = flaw(draft, chunk.text, max_overlap)
+    if first_flaw is not None:
+        return replace(draft, state=first_flaw.state, reason=first_flaw.reason)
     place = Texts({"": Document("", chunk.text)}).find(draft.quote)
     if place == NOWHERE:
         return replace(draft, state="unquoted", reason=STATES["unquoted"])
-    span = place.holders[0]
-    evidence = Span(chunk.doc_id, chunk.start + span.start, chunk.start + span.end)
+    in_chunk = place.holders[0]
+    evidence = Span(chunk.doc_id, chunk.start + in_chunk.start, chunk.start + in_chunk.end)
     return replace(draft, evidence=evidence)
 
 
-def _verdict(reply: Completion) -> tuple[str, str]:
-    """Return the state of a draft after its check by a model, and the reason: "accepted", "vague" (its
-    question cannot be understood alone), "unsupported" (its answer), or "unchecked" (no reply).
+def _outcome_of_check(reply: Completion) -> CheckOutcome:
+    """Return the outcome of the check of a draft by a model: "accepted", "vague" (its question cannot be
+    understood alone), "unsupported" (its answer), or "unchecked" (there is no readable reply).
     """
     try:
         verdict = _last_object(reply, _Support, "supported")
     except (ModelError, UnreadableError) as problem:
-        return "unchecked", f"the check failed: {problem}"
+        return CheckOutcome("unchecked", f"the check failed: {problem}")
     if verdict.clear and verdict.supported:
-        return "accepted", verdict.reason
+        return CheckOutcome("accepted", verdict.reason)
     state = "unsupported" if verdict.clear else "vague"
-    return state, verdict.reason or STATES[state]
+    return CheckOutcome(state, verdict.reason or STATES[state])
 
 
 STATES: Mapping[str, str] = {
@@ -496,39 +542,46 @@ def as_dataset(
         DataError: no draft is accepted.
     """
     cases = {}
+    qrels = {}
     for draft in drafts:
-        if draft.state != "accepted" or draft.evidence is None:
-            continue
-        label = generated_label(
-            draft.answer,
-            model=draft.model,
-            prompt=prompts_name(),
-            sources=[asdict(draft.evidence)],
-        )
-        cases[draft.query_id] = Case(
-            draft.query_id,
-            draft.question,
-            reference_answer=draft.answer,
-            evidence=(draft.evidence,),
-            expected_outcome="success",
-            metadata={"generated": {**label, "chunk": draft.chunk_id, "checked_by": draft.checker}},
-        )
+        if draft.state == "accepted" and draft.evidence is not None:
+            cases[draft.query_id] = _case_of_draft(draft, draft.evidence)
+            qrels[draft.query_id] = {draft.evidence.doc_id: 1}
     if not cases:
-        counts = ", ".join(f"{row.drafts} {row.state}" for row in drafts_table(drafts).itertuples())
-        advice = "other chunks (another seed) or another model may give some"
-        misformed = [draft for draft in drafts if draft.state in _FORM_STATES]
-        if len(misformed) > len(drafts) / 2:
-            advice = (
-                f"{misformed[0].model} does not follow the form of the request (first: "
-                f"{misformed[0].reason}); name a more capable model"
-            )
-        raise DataError(
-            f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}), so there "
-            f"is no test set; {advice}"
-        )
-    qrels = {query_id: {case.evidence[0].doc_id: 1} for query_id, case in cases.items()}
+        raise DataError(_why_none_accepted(drafts))
     return replace(
         dataset, name=name or dataset.name, split=split, cases=tuple(cases.values()), qrels=qrels
+    )
+
+
+def _case_of_draft(draft: Draft, evidence: Span) -> Case:
+    """Return an accepted draft as a case, with a record of how it was generated."""
+    label = generated_label(
+        draft.answer, model=draft.model, prompt=prompts_name(), sources=[asdict(evidence)]
+    )
+    return Case(
+        draft.query_id,
+        draft.question,
+        reference_answer=draft.answer,
+        evidence=(evidence,),
+        expected_outcome="success",
+        metadata={"generated": {**label, "chunk": draft.chunk_id, "checked_by": draft.checker}},
+    )
+
+
+def _why_none_accepted(drafts: Sequence[Draft]) -> str:
+    """Return the message for drafts of which none is accepted, with the number in each state."""
+    counts = ", ".join(f"{row.drafts} {row.state}" for row in drafts_table(drafts).itertuples())
+    advice = "other chunks (another seed) or another model may give some"
+    misformed = [draft for draft in drafts if draft.state in _FORM_STATES]
+    if len(misformed) > len(drafts) / 2:
+        advice = (
+            f"{misformed[0].model} does not follow the form of the request (first: "
+            f"{misformed[0].reason}); name a more capable model"
+        )
+    return (
+        f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}), so there "
+        f"is no test set; {advice}"
     )
 
 
@@ -565,7 +618,10 @@ def save_drafts(
     (`about`, by default from `identity`), the `parameters` and the counts. See
     `ragbench.testsets.writer.save_dataset` for the files that are never replaced.
     """
-    lines = ({**asdict(draft), "query_id": draft.query_id} for draft in drafts)
+    lines = []
+    for draft in drafts:
+        fields = {**asdict(draft), "query_id": draft.query_id}
+        lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     table = drafts_table(drafts)
     record = {
         **(about or identity(folder, name=dataset.name)),
@@ -577,7 +633,7 @@ def save_drafts(
         "fingerprint": dataset.fingerprint,
     }
     extra = {
-        "drafts.jsonl": "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
+        "drafts.jsonl": "".join(lines),
         "testset.json": f"{json.dumps(record, ensure_ascii=False, indent=2)}\n",
     }
     return save_dataset(dataset, folder, force=force, extra=extra)

@@ -95,21 +95,31 @@ def extract_answers(
     threshold = ABSTAIN_BELOW if uses_cosine else ABSTAIN_BELOW_BY_WORDS
     stems = Words(text_language)
     passages = _prepare_passages(chunks, model, stems)
-    questions = [case.text for case in cases]
-    vectors: npt.NDArray[Any] = np.zeros((len(cases), 1))
-    if passages.row_of:  # else there is no sentence to compare with
-        vectors = model.encode(questions)
+    questions = _prepare_questions(cases, passages, model, stems)
     answers = []
-    for case, vector, words in zip(cases, vectors, stems.of(questions), strict=True):
-        question = _Question(vector, frozenset(words))
+    for case, question in zip(cases, questions, strict=True):
         ranked = contexts[case.query_id]
-        support_of = _support(question, passages, ranked, uses_cosine)
-        answer = _extract(case.query_id, ranked, passages.sentences_of, support_of, threshold)
-        confidence = 0.0
-        for chunk in ranked:
-            confidence = max(confidence, _fit(question, passages, chunk.chunk_id, uses_cosine))
-        answers.append(replace(answer, confidence=confidence))
+        support_of = _support_of_sentences(question, passages, ranked, uses_cosine)
+        answer = _cited_answer(case.query_id, ranked, passages.sentences_of, support_of, threshold)
+        fits = [_fit_of_context(question, passages, c.chunk_id, uses_cosine) for c in ranked]
+        answers.append(replace(answer, confidence=max(fits, default=0.0)))
     return answers
+
+
+def _prepare_questions(
+    cases: Sequence[Case], passages: _Passages, model: Embedder, stems: Words
+) -> list[_Question]:
+    """Return the vectors and stems of questions; the vectors are 0 if the passages have no sentence to
+    compare with.
+    """
+    texts = [case.text for case in cases]
+    vectors: npt.NDArray[Any] = np.zeros((len(cases), 1))
+    if passages.row_of:
+        vectors = model.encode(texts)
+    questions = []
+    for vector, words in zip(vectors, stems.of(texts), strict=True):
+        questions.append(_Question(vector, frozenset(words)))
+    return questions
 
 
 def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words) -> _Passages:
@@ -120,7 +130,7 @@ def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words
     vectors, with length 1 (0 for a chunk without sentences).
     """
     sentences_of = {}
-    row_of: dict[str, int] = {}
+    row_of: dict[str, int] = {}  # each different sentence -> its number
     for chunk_id, chunk in chunks.items():
         sentences_of[chunk_id] = _sentences(chunk.text, may_begin_with_title=chunk.start == 0)
         for sentence in sentences_of[chunk_id]:
@@ -135,46 +145,50 @@ def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words
         total = vectors[rows].sum(axis=0)
         length = max(float(np.linalg.norm(total)), 1e-12)  # never a division by 0
         chunk_vectors[chunk_id] = total / length
-    chunk_words = {}
-    stems_of_chunks = stems.of([chunk.text for chunk in chunks.values()])
-    for chunk_id, words in zip(chunks, stems_of_chunks, strict=True):
-        chunk_words[chunk_id] = frozenset(words)
-    word_counts = [Counter(words) for words in stems.of(sentences)]
-    return _Passages(sentences_of, row_of, vectors, word_counts, chunk_vectors, chunk_words)
+    chunk_stems = stems.of([chunk.text for chunk in chunks.values()])
+    return _Passages(
+        sentences_of,
+        row_of,
+        vectors,
+        word_counts=[Counter(words) for words in stems.of(sentences)],
+        chunk_vectors=chunk_vectors,
+        chunk_words=dict(zip(chunks, map(frozenset, chunk_stems), strict=True)),
+    )
 
 
-def _support(
+def _support_of_sentences(
     question: _Question, passages: _Passages, contexts: Sequence[Chunk], uses_cosine: bool
 ) -> dict[str, float]:
-    """Return the support of each different sentence of the contexts, in [0, 1]: the mean of its cosine
-    with the question (clipped at 0) and its BM25 score, or the BM25 score alone.
+    """Return the support of each different sentence of the contexts for an answer to the question, in
+    [0, 1]: the mean of its cosine with the question (clipped at 0) and its BM25 score; without
+    `uses_cosine`, the BM25 score alone.
     """
     sentences: dict[str, None] = {}  # each once, in the order of the contexts
     for chunk in contexts:
         sentences |= dict.fromkeys(passages.sentences_of[chunk.chunk_id])
     rows = [passages.row_of[sentence] for sentence in sentences]
-    by_words = _bm25_fractions(question.words, [passages.word_counts[row] for row in rows])
-    similarity = by_words
+    support = _bm25_fractions(question.words, [passages.word_counts[row] for row in rows])
     if uses_cosine:
-        similarity = np.clip(passages.vectors[rows] @ question.vector, 0.0, 1.0)
-    support = np.round((similarity + by_words) / 2, 6)
-    return dict(zip(sentences, support.tolist(), strict=True))
+        cosines = np.clip(passages.vectors[rows] @ question.vector, 0.0, 1.0)
+        support = (cosines + support) / 2
+    return dict(zip(sentences, np.round(support, 6).tolist(), strict=True))
 
 
-def _fit(question: _Question, passages: _Passages, chunk_id: str, uses_cosine: bool) -> float:
+def _fit_of_context(
+    question: _Question, passages: _Passages, chunk_id: str, uses_cosine: bool
+) -> float:
     """Return how well a context as a whole fits a question, in [0, 1]: the mean of its cosine with the
     question (clipped at 0) and the fraction of the question's words in it; without `uses_cosine`, the
     fraction alone.
     """
-    overlap = 0.0
+    fit = 0.0
     if question.words:
         shared = question.words & passages.chunk_words[chunk_id]
-        overlap = len(shared) / len(question.words)
-    similarity = overlap
+        fit = len(shared) / len(question.words)
     if uses_cosine:
         cosine = float(passages.chunk_vectors[chunk_id] @ question.vector)
-        similarity = min(max(cosine, 0.0), 1.0)
-    return round((similarity + overlap) / 2, 6)
+        fit = (min(max(cosine, 0.0), 1.0) + fit) / 2
+    return round(fit, 6)
 
 
 def _sentences(text: str, *, may_begin_with_title: bool) -> list[str]:
@@ -184,19 +198,8 @@ def _sentences(text: str, *, may_begin_with_title: bool) -> list[str]:
     The first text of a document may begin with its title, which is left out like a heading: a line
     without a full stop before a blank one.
     """
-    lines = lines_of(text)
-    headings = {(first, last) for first, last, _ in find_headings(lines)}
-    has_blank_second = len(lines) > 1 and lines[1].after_blank
-    if may_begin_with_title and has_blank_second and not _ENDS_SENTENCE.search(lines[0].text):
-        headings.add((0, 0))
-    bodies = []  # the texts between headings
-    body_start = 0
-    for first, last in sorted(headings):
-        bodies.append(text[body_start : lines[first].start])
-        body_start = lines[last].end
-    bodies.append(text[body_start:])
     sentences = []
-    for body in bodies:
+    for body in _texts_between_headings(text, may_begin_with_title=may_begin_with_title):
         for start, end in sentence_spans(body):
             sentence = " ".join(body[start:end].split())
             # two characters of a script without blanks are about a word
@@ -206,9 +209,27 @@ def _sentences(text: str, *, may_begin_with_title: bool) -> list[str]:
     return sentences
 
 
+def _texts_between_headings(text: str, *, may_begin_with_title: bool) -> list[str]:
+    """Return the parts of a text before, between and after its headings."""
+    lines = lines_of(text)
+    headings = {(first, last) for first, last, _ in find_headings(lines)}  # numbers of lines
+    has_blank_second = len(lines) > 1 and lines[1].after_blank
+    if may_begin_with_title and has_blank_second and not _ENDS_SENTENCE.search(lines[0].text):
+        headings.add((0, 0))
+    bodies = []
+    body_start = 0
+    for first, last in sorted(headings):
+        bodies.append(text[body_start : lines[first].start])
+        body_start = lines[last].end
+    bodies.append(text[body_start:])
+    return bodies
+
+
 def _bm25_fractions(words: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:
-    """Return the BM25 score of each sentence (given as word counts) with equal word weights, as a
-    fraction of the highest possible score (sentences,).
+    """Return the BM25 score of each sentence (given as word counts) for a question's words, as a
+    fraction of the highest possible score: an array (sentences,).
+
+    All words have equal weight; without words the scores are 0.
     """
     if not words or not sentences:
         return np.zeros(len(sentences))
@@ -216,13 +237,14 @@ def _bm25_fractions(words: frozenset[str], sentences: Sequence[Counter[str]]) ->
     relative_lengths = lengths / max(lengths.mean(), 1.0)
     saturation = _K1 * (1 - _B + _B * relative_lengths)
     sorted_words = sorted(words)
+    # (sentences, words)
     frequencies = np.array([[counts[word] for word in sorted_words] for counts in sentences], float)
     word_scores = frequencies / (frequencies + saturation[:, None])
     fractions: npt.NDArray[Any] = word_scores.mean(axis=1)
     return fractions
 
 
-def _extract(
+def _cited_answer(
     query_id: str,
     contexts: Sequence[Chunk],
     sentences_of: Mapping[str, Sequence[str]],
@@ -241,18 +263,11 @@ def _extract(
         return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results")
     ranked = sorted(support_of, key=lambda text: -support_of[text])[:MAX_SENTENCES]
     chosen = [text for text in ranked if support_of[text] >= KEEP_WITHIN * best_support]
-    # A place is (number of the document's first context, start of the chunk, sentence in it, number
-    # of the context). The best-ranked chunk that holds a sentence is cited.
-    place_of: dict[str, tuple[int, int, int, int]] = {}
-    first_context: dict[str, int] = {}
-    for number, chunk in enumerate(contexts, 1):
-        document = first_context.setdefault(chunk.doc_id, number)
-        for i, text in enumerate(sentences_of[chunk.chunk_id]):
-            if text in chosen:
-                place_of.setdefault(text, (document, chunk.start, i, number))
+    place_of = _places(chosen, contexts, sentences_of)
     parts = []
     citations = []
-    for text, (*_, number) in sorted(place_of.items(), key=lambda item: item[1]):
+    for text in sorted(place_of, key=lambda text: place_of[text]):
+        number = place_of[text].context
         parts.append(f"{text} [{number}]")
         citations.append(context_ids[number - 1])
     return Answer(
@@ -262,3 +277,35 @@ def _extract(
         citations=tuple(dict.fromkeys(citations)),
         outcome="success",
     )
+
+
+class _Place(NamedTuple):
+    """Where a sentence is; places are in the order in which an answer has its sentences.
+
+    `document` is the number of the first context of the sentence's document, `chunk_start` the start
+    of its chunk in the document, `sentence` its number in the chunk, `context` the chunk's number
+    among the contexts, from 1.
+    """
+
+    document: int
+    chunk_start: int
+    sentence: int
+    context: int
+
+
+def _places(
+    sentences: Sequence[str],
+    contexts: Sequence[Chunk],
+    sentences_of: Mapping[str, Sequence[str]],
+) -> dict[str, _Place]:
+    """Return the place of each sentence in the best-ranked context that holds it; `sentences_of` has the
+    sentences of each chunk by its id.
+    """
+    place_of: dict[str, _Place] = {}
+    first_context: dict[str, int] = {}  # document -> the number of its first context
+    for number, chunk in enumerate(contexts, 1):
+        document = first_context.setdefault(chunk.doc_id, number)
+        for i, text in enumerate(sentences_of[chunk.chunk_id]):
+            if text in sentences:
+                place_of.setdefault(text, _Place(document, chunk.start, i, number))
+    return place_of

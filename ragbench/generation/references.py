@@ -2,7 +2,7 @@
 replaced.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def choose_queries(
             continue
         if case.expected_outcome == "no_results" or reference_origin(case) not in written_by:
             continue
-        if _relevant(dataset, case):
+        if _relevant_documents(dataset, case):
             chosen.append(case.query_id)
     return chosen[:limit] if limit else chosen
 
@@ -83,18 +83,21 @@ def reference_sources(
     model = load_embedder("wordllama")
     place_of = {doc_id: place for place, doc_id in enumerate(corpus)}
     cases = [case for case in dataset.cases if case.query_id in {*query_ids}]
-    vectors = model.encode([case.text for case in cases])
+    question_vectors = model.encode([case.text for case in cases])
     sources = {}
-    for case, question in zip(cases, vectors, strict=True):
-        grades = _relevant(dataset, case)
-        texts = [corpus[doc_id].full_text for doc_id in grades]
-        cosines = dict(zip(grades, _cosines(model, question, texts), strict=True))
-        ranked = sorted(grades, key=lambda name: (-grades[name], -cosines[name], place_of[name]))
+    for case, question_vector in zip(cases, question_vectors, strict=True):
+        grade_of = _relevant_documents(dataset, case)
+        texts = [corpus[doc_id].full_text for doc_id in grade_of]
+        cosines = _cosines(model, question_vector, texts)
+        sort_keys = {}
+        for doc_id, cosine in zip(grade_of, cosines, strict=True):
+            sort_keys[doc_id] = (-grade_of[doc_id], -cosine, place_of[doc_id])
+        best_first = sorted(sort_keys, key=lambda doc_id: sort_keys[doc_id])
         passages = []
-        for doc_id in ranked[:k]:
+        for doc_id in best_first[:k]:
             document = {doc_id: corpus[doc_id]}
             windows = chunk(document, "fixed", chunk_size=size, chunk_overlap=size // 2)
-            passages.append(_best_window(case, windows, question, model))
+            passages.append(_best_window(case, windows, question_vector, model))
         sources[case.query_id] = passages
     return sources
 
@@ -107,7 +110,8 @@ def generate_references(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Answer]:
-    """Answer each query of `sources` (see `reference_sources`) as a reference, in their order.
+    """Have a model write the reference answer to each query of `sources`, from its passages there (see
+    `reference_sources`); in their order.
 
     The outcome is "no_results" if the documents do not contain the answer, and "failed" if the
     request failed or the reply was cut.
@@ -134,7 +138,7 @@ def generate_references(
     answers = []
     for (query_id, passages), reply in zip(sources.items(), replies, strict=True):
         answer = read_reply(query_id, reply, passages)
-        if "truncated" in answer.flags:
+        if "truncated" in answer.flags:  # half an answer is no reference
             why = (
                 f"{reply.model} did not finish its one to four sentences within {MAX_TOKENS} "
                 "tokens; name a more capable model"
@@ -173,7 +177,7 @@ def write_references(
         raise ModelError(
             f"all of {len(answers)} requests for reference answers failed: {answers[0].error}"
         )
-    lines = dict(_reference_lines(dataset, sources, answers))
+    lines = _reference_lines(dataset, sources, answers)
     if path.suffix == ".json":
         merge_ground_truths(path, dataset, lines)
     else:
@@ -183,25 +187,27 @@ def write_references(
 
 def _reference_lines(
     dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], answers: Sequence[Answer]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (query_id, fields of its line in answers.jsonl) for each successful answer; placeholders of a
-    dry run are left out.
+) -> dict[str, dict[str, Any]]:
+    """Return query_id -> the fields of its line in answers.jsonl, for each successful answer;
+    placeholders of a dry run are left out.
     """
     prompt = f"reference@{store.digest(REFERENCE, GENERATION_SYSTEM)[:8]}"
+    lines = {}
     for answer in answers:
         usage = answer.usage
         if answer.outcome != "success" or usage is None or usage.failure is FailureKind.DRY_RUN:
             continue
         grades = dataset.qrels[answer.query_id]
-        passages = [
-            {"doc_id": c.doc_id, "start": c.start, "end": c.end, "grade": grades.get(c.doc_id)}
-            for c in sources[answer.query_id]
-        ]
+        passages = []
+        for passage in sources[answer.query_id]:
+            place = {"doc_id": passage.doc_id, "start": passage.start, "end": passage.end}
+            passages.append({**place, "grade": grades.get(passage.doc_id)})
         label = generated_label(answer.text, model=usage.model, prompt=prompt, sources=passages)
-        yield answer.query_id, {"answer": answer.text, "generated": label}
+        lines[answer.query_id] = {"answer": answer.text, "generated": label}
+    return lines
 
 
-def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:
+def _relevant_documents(dataset: Dataset, case: Case) -> dict[str, int]:
     """Return doc_id -> grade for the relevant documents of a case that have a text."""
     grades = dataset.qrels.get(case.query_id, {})
     relevant = {}
@@ -217,13 +223,19 @@ def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Emb
     question (a vector), then the first.
     """
     cosines = _cosines(model, question, [window.text for window in windows])
-    n_covered = []
-    for window in windows:
-        spans = [span for span in case.evidence if span.doc_id == window.doc_id]
-        overlaps = [min(span.end, window.end) - max(span.start, window.start) for span in spans]
-        n_covered.append(sum(max(0, overlap) for overlap in overlaps))
-    best = max(range(len(windows)), key=lambda i: (n_covered[i], cosines[i]))
+    n_characters = [_n_evidence_characters(case, window) for window in windows]
+    best = max(range(len(windows)), key=lambda i: (n_characters[i], cosines[i]))
     return windows[best]
+
+
+def _n_evidence_characters(case: Case, window: Chunk) -> int:
+    """Return the number of characters of a case's evidence that are in a window of a document."""
+    total = 0
+    for span in case.evidence:
+        if span.doc_id == window.doc_id:
+            n_shared = min(span.end, window.end) - max(span.start, window.start)
+            total += max(0, n_shared)
+    return total
 
 
 def _cosines(model: Embedder, question: Any, texts: Sequence[str]) -> list[float]:
