@@ -68,7 +68,7 @@ def cache_folder() -> Path:
     >>> cache_folder().is_dir()
     True
     """
-    folder = _folder()
+    folder = _cache_path()
     # Prompts, documents and answers are private; a folder that the user named may be shared.
     if not folder.is_dir():  # cheaper than mkdir, for the usual case
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -92,9 +92,7 @@ def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
     """
     sha = hashlib.sha256()
     for part in chain(parts, stream):
-        data = part
-        if isinstance(data, str):
-            data = data.encode("utf-8", "surrogatepass")
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         sha.update(b"%d:" % len(data))
         sha.update(data)
     return sha.hexdigest()
@@ -128,27 +126,30 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
     [0 1 4 9]
     """
     limit = _limit_bytes()
-    is_stored = kind != "" and limit > 0 and not _bypassed.get()
-    if not is_stored:
+    uses_store = kind != "" and limit > 0 and not _bypassed.get()
+    if not uses_store:
         yield {}
         return
-    path = _folder() / "arrays" / kind / f"{key}.npz"
-    if entry := _read(path):
-        yield entry
+    path = _cache_path() / "arrays" / kind / f"{key}.npz"
+    stored = _read_arrays(path)
+    if stored:
+        yield stored
         return
-    with _alone(path, key):
-        if entry := _read(path):  # another process wrote it while we waited
-            yield entry
+    with _holding_lock(path, key):
+        stored = _read_arrays(path)  # another process may have written it while we waited
+        if stored:
+            yield stored
             return
-        yield entry
-        size = sum(array.nbytes for array in entry.values())
-        if entry and size <= limit:  # a larger entry would evict all others and then itself
+        computed: Arrays = {}
+        yield computed  # the block puts its arrays there
+        size = sum(array.nbytes for array in computed.values())
+        if computed and size <= limit:  # a larger entry would evict all others and then itself
             import numpy as np
 
             def save(new: Path) -> None:
-                np.savez(new, allow_pickle=False, **entry)
+                np.savez(new, allow_pickle=False, **computed)
 
-            _write(path, save, limit)
+            _write_entry(path, save, limit)
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
@@ -165,26 +166,26 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
     ['kept', 'kept']
     """
     limit = _limit_bytes()
-    path = _folder() / "arrays" / kind / f"{key}.kept"
+    path = _cache_path() / "arrays" / kind / f"{key}.kept"
 
     def read_stored() -> T:
+        if not path.exists():
+            raise FileNotFoundError(path)
         value = read(path)
         os.utime(path)  # used now: the last to be evicted
         return value
 
     if limit and not _bypassed.get():
-        if path.exists():
-            with suppress(Exception):  # damaged, or evicted this moment
+        with suppress(Exception):  # not there, damaged, or evicted this moment
+            return read_stored()
+        with _holding_lock(path, key):
+            with suppress(Exception):  # another process may have written it while we waited
                 return read_stored()
-        with _alone(path, key):
-            if path.exists():  # another process wrote it while we waited, or it is damaged
-                try:
-                    return read_stored()
-                except Exception:
-                    _remove(path)
-            is_written = _write(path, build, limit)
+            _remove(path)  # damaged, or not there
+            is_written = _write_entry(path, build, limit)
             if is_written:
                 return read_stored()
+    # nothing can be stored
     folder = tempfile.mkdtemp(prefix="ragbench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     temporary_path = Path(folder, key)
@@ -218,7 +219,7 @@ def check_environment() -> None:
         ValueError: RAGBENCH_CACHE_DIR or RAGBENCH_CACHE_MAX_GB is invalid.
     """
     _limit_bytes()
-    _folder()
+    _cache_path()
 
 
 def info() -> dict[str, Any]:
@@ -230,10 +231,10 @@ def info() -> dict[str, Any]:
     >>> sorted(info())
     ['bytes', 'files', 'folder', 'kinds', 'limit_bytes']
     """
-    entries = sorted(_entries(_folder() / "arrays"), key=lambda entry: entry.path)
+    entries = sorted(_entries(_cache_path() / "arrays"), key=lambda entry: entry.path)
     kinds = grouped(entries, lambda entry: entry.path.parent.name)
     return {
-        "folder": str(_folder()),
+        "folder": str(_cache_path()),
         **_counts(entries),
         "limit_bytes": _limit_bytes(),
         "kinds": {kind: _counts(part) for kind, part in kinds.items()},
@@ -249,7 +250,7 @@ def clear() -> int:
 
     A process that is reading an entry can read it to its end; an entry that is being written is kept.
     """
-    root = _folder() / "arrays"
+    root = _cache_path() / "arrays"
     deleted = 0
     for entry in _entries(root):
         with suppress(OSError):  # another process was faster, or the system holds the file
@@ -259,7 +260,7 @@ def clear() -> int:
     return deleted
 
 
-def _folder() -> Path:
+def _cache_path() -> Path:
     """Return the path of `cache_folder`, which may not exist.
 
     Raises:
@@ -280,7 +281,7 @@ def _folder() -> Path:
 
 
 def _limit_bytes() -> int:
-    """Return the bound on the size of all entries.
+    """Return the bound on the size of all entries: RAGBENCH_CACHE_MAX_GB, or the default.
 
     Raises:
         ValueError: RAGBENCH_CACHE_MAX_GB is not a number of 0 or more.
@@ -291,7 +292,7 @@ def _limit_bytes() -> int:
         try:
             limit = float(text)
         except ValueError:
-            limit = math.nan
+            limit = math.nan  # invalid, as "nan" and "inf" are
     is_valid = math.isfinite(limit) and limit >= 0
     if not is_valid:
         raise ValueError(
@@ -301,7 +302,7 @@ def _limit_bytes() -> int:
     return int(limit * 1e9)
 
 
-def _read(path: Path) -> Arrays:
+def _read_arrays(path: Path) -> Arrays:
     """Return the arrays of an entry; {} if it does not exist or is damaged."""
     import numpy as np  # here, since commands that compute nothing start faster without it
 
@@ -319,7 +320,7 @@ def _read(path: Path) -> Arrays:
 
 
 @contextmanager
-def _alone(path: Path, key: str) -> Iterator[None]:
+def _holding_lock(path: Path, key: str) -> Iterator[None]:
     """Hold the lock of this key during the block; if the folder allows no locks, continue without."""
     with ExitStack() as stack:
         try:
@@ -329,7 +330,7 @@ def _alone(path: Path, key: str) -> Iterator[None]:
         yield
 
 
-def _write(path: Path, build: Callable[[Path], object], limit: int) -> bool:
+def _write_entry(path: Path, build: Callable[[Path], object], limit: int) -> bool:
     """Write an entry with `build`, and evict others to make room for it.
 
     Return True if it was written; return False, with a warning, if the folder cannot be written.
@@ -379,12 +380,12 @@ def _evict(root: Path, limit: int, newest: Path) -> None:
     """Delete the least recently used entries until the others take `limit` bytes or less; never the
     `newest` one.
     """
-    entries = sorted(_entries(root))
-    total = sum(entry.size for entry in entries)
+    longest_unused_first = sorted(_entries(root))
+    total = sum(entry.size for entry in longest_unused_first)
     if total <= limit:
         return
     _sweep_leftovers(root)
-    for entry in entries:
+    for entry in longest_unused_first:
         if total <= limit:
             break
         if entry.path == newest:
@@ -396,25 +397,25 @@ def _evict(root: Path, limit: int, newest: Path) -> None:
 
 def _sweep_leftovers(root: Path) -> None:
     """Delete temporary files and locks that killed processes left behind."""
-    max_age_s = {
-        f"{root.name}/*/{STAGING}*": _ABANDONED_AFTER_S,
-        "locks/*.lock": _LOCK_ABANDONED_AFTER_S,
-    }
+    _delete_old(root.glob(f"*/{STAGING}*"), _ABANDONED_AFTER_S)
+    _delete_old(root.parent.glob("locks/*.lock"), _LOCK_ABANDONED_AFTER_S)
+
+
+def _delete_old(paths: Iterable[Path], max_age_s: float) -> None:
+    """Delete the files and folders that were last changed more than `max_age_s` seconds ago."""
     now = time.time()
-    for pattern, age_s in max_age_s.items():
-        for path in root.parent.glob(pattern):
-            with suppress(OSError):  # another process was faster
-                if now - path.stat().st_mtime <= age_s:
-                    continue
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
+    for path in paths:
+        with suppress(OSError):  # another process was faster
+            is_old = now - path.stat().st_mtime > max_age_s
+            if is_old and path.is_dir():
+                shutil.rmtree(path)
+            elif is_old:
+                path.unlink()
 
 
 def _warn_once(exc: BaseException) -> None:
     """Warn that nothing can be stored, once in a process for each cache folder."""
-    folder = str(_folder())
+    folder = str(_cache_path())
     if (os.getpid(), folder) in _warned:
         return
     _warned.add((os.getpid(), folder))

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ragbench.errors import warn_user
 from ragbench.files import locked
@@ -60,8 +60,8 @@ _MEANS = {
     sqlite3.SQLITE_PROTOCOL: errno.ENOLCK,
 }
 
-_shared: dict[tuple[int, Path], _Database] = {}
-_shared_lock = threading.Lock()
+_open_files: dict[tuple[int, Path], _Database] = {}
+_open_files_lock = threading.Lock()
 
 
 def is_shared() -> bool:
@@ -101,7 +101,7 @@ def read(work: Callable[[Execute], Result], *, local: bool = False) -> Result:
     """
     if is_shared() and not local:
         return _shared_database().run(work)
-    return _open().run(work)
+    return _local_database().run(work)
 
 
 def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list[tuple[Any, ...]]:
@@ -138,7 +138,7 @@ def write(
         execute("COMMIT")
         return result
 
-    return _open().run(in_transaction)
+    return _local_database().run(in_transaction)
 
 
 def identity() -> str:
@@ -157,12 +157,13 @@ def _shared_database() -> SharedDatabase:
     return shared_database(os.environ["RAGBENCH_DATABASE"], os.getpid())
 
 
-def _open() -> _Database:
+def _local_database() -> _Database:
+    """Return the file of this machine, opened once in a process."""
     key = (os.getpid(), path())  # a forked child must not use its parent's connection
-    with _shared_lock:
-        if key not in _shared:
-            _shared[key] = _Database(key[1])
-        return _shared[key]
+    with _open_files_lock:
+        if key not in _open_files:
+            _open_files[key] = _Database(key[1])
+        return _open_files[key]
 
 
 class _Database:
@@ -185,14 +186,7 @@ class _Database:
         """
         with self._lock:
             try:
-                try:
-                    return work(self._statements())
-                except (sqlite3.DatabaseError, UnicodeDecodeError) as exc:
-                    # UnicodeDecodeError for damaged names of columns
-                    if not _is_damage(exc):
-                        raise
-                    self._replace_damaged_file(exc)
-                    return work(self._statements())
+                return self._run_or_replace_file(work)
             except StoreError:
                 raise
             except (sqlite3.Error, OSError) as exc:
@@ -202,14 +196,28 @@ class _Database:
                     "continues without the store, and then every request is paid for again"
                 ) from exc
 
+    def _run_or_replace_file(self, work: Callable[[Execute], Result]) -> Result:
+        """Return the result of `work`; if the file is damaged, replace it, and call `work` once more."""
+        try:
+            return work(self._statements())
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as exc:
+            # UnicodeDecodeError for damaged names of columns
+            if not _is_damage(exc):
+                raise
+            self._replace_damaged_file(exc)
+            return work(self._statements())
+
     def _statements(self) -> Execute:
-        connection = self._connected()
+        """Return a function that executes a statement, and returns its rows."""
+        connection = self._current_connection()
         return lambda query, values=(): connection.execute(query, values).fetchall()
 
-    def _connected(self) -> sqlite3.Connection:
-        """Return a connection to the file that is at the path now, opened again if it was replaced."""
-        # Another process may have renamed a damaged file, or the cache was deleted: a process that
-        # kept writing to the old file would store replies in a file that no other process reads.
+    def _current_connection(self) -> sqlite3.Connection:
+        """Return a connection to the file that is at the path now, opened again if it was replaced.
+
+        Another process may have renamed a damaged file, or the cache was deleted: a process that kept
+        writing to the old file would store replies in a file that no other process reads.
+        """
         inode = _inode(self._file)
         if self._connection is not None and inode != self._inode:
             self._close()
@@ -241,23 +249,33 @@ class _Database:
         with locked(self._file.with_suffix(".lock"), timeout_s=_BUSY_S):
             if _inode(self._file) != damaged_inode:
                 return  # another process was faster
-            damaged = self._file.with_name(
-                f"{self._file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite"
-            )
-            while damaged.exists():
-                damaged = damaged.with_name(f"{damaged.stem}x.sqlite")
-            for suffix in ("-wal", "-shm", ""):
-                with suppress(FileNotFoundError):
-                    Path(f"{self._file}{suffix}").rename(f"{damaged}{suffix}")
+            damaged = _move_damaged_file(self._file)
             self._connection = _connect(self._file)
             self._inode = _inode(self._file)
-            n_saved, warning_on_budgets = _salvage(damaged, self._connection)
+            n_saved, is_spending_whole = _salvage(damaged, self._connection)
+        on_budgets = ""
+        if not is_spending_whole:
+            on_budgets = (
+                "; the account of budgets is not whole: maxima of cost no longer include earlier "
+                "costs"
+            )
         warn_user(
             f"the reply store {self._file} is damaged ({exc}); it was moved to {damaged.name} "
             f"and {n_saved} replies were taken over from it. What could not be read must be asked "
-            f"for, and paid for, again{warning_on_budgets}",
+            f"for, and paid for, again{on_budgets}",
             RuntimeWarning,
         )
+
+
+def _move_damaged_file(file: Path) -> Path:
+    """Rename a damaged file and SQLite's files next to it; return the new path, which no file had."""
+    damaged = file.with_name(f"{file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite")
+    while damaged.exists():
+        damaged = damaged.with_name(f"{damaged.stem}x.sqlite")
+    for suffix in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            Path(f"{file}{suffix}").rename(f"{damaged}{suffix}")
+    return damaged
 
 
 def _connect(file: Path) -> sqlite3.Connection:
@@ -275,7 +293,7 @@ def _connect(file: Path) -> sqlite3.Connection:
     )
     # A text with a flipped bit may not be UTF-8. It is decoded all the same: the checksum of its row
     # shows that it is damaged.
-    connection.text_factory = _text
+    connection.text_factory = _decode_leniently
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")  # a paid reply survives a loss of power, too
@@ -317,16 +335,18 @@ def _inode(file: Path) -> int:
         return -1
 
 
-def _text(data: bytes) -> str:
+def _decode_leniently(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
 def advice(exc: Exception) -> str:
     """Return a way out of an error of SQLite or of the operating system."""
-    return _ADVICE.get(_errno(exc), "set RAGBENCH_CACHE_DIR to a folder that can be written")
+    return _ADVICE.get(
+        _errno_of_cause(exc), "set RAGBENCH_CACHE_DIR to a folder that can be written"
+    )
 
 
-def _errno(exc: Exception) -> int:
+def _errno_of_cause(exc: Exception) -> int:
     """Return the number in `errno` for the cause of an error; 0 if it is not known."""
     sqlite_code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # without the extended part
     if isinstance(exc, TimeoutError):
@@ -350,32 +370,46 @@ def _errno_of_opening() -> int:
     return 0
 
 
-def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
+class _Salvaged(NamedTuple):
+    """The number of replies that were read from a damaged file, and True if all spending was."""
+
+    n_replies: int
+    is_spending_whole: bool
+
+
+def _salvage(damaged: Path, into: sqlite3.Connection) -> _Salvaged:
     """Copy the replies, spending and batches that can still be read from a damaged file.
 
-    Each table is read from its first row on and from its last row back, up to the damage. Returns the
-    number of replies, and a warning if not all spending could be read ("" otherwise).
+    Each table is read from its first row on and from its last row back, up to the damage.
     """
-    n_saved = 0
-    warning_on_budgets = (
-        "; the account of budgets is not whole: maxima of cost no longer include earlier costs"
-    )
+    n_replies = 0
+    is_spending_whole = False
     for order in ("ASC", "DESC"):
         for table in ("reply", "spending", "batch", "spooled"):
-            with (
-                suppress(sqlite3.Error, UnicodeError),
-                closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source,
-            ):
-                source.text_factory = _text
-                query = f"SELECT * FROM {table} ORDER BY rowid {order}"  # nosec B608: see above
-                for row in source.execute(query):
-                    # A row that came through with flipped bits is recognised by its checksum when it
-                    # is looked up.
-                    with suppress(sqlite3.Error):
-                        places = ",".join("?" * len(row))
-                        done = into.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", row)
-                        if table == "reply":
-                            n_saved += done.rowcount
-                if table == "spending":  # the table was read to its end
-                    warning_on_budgets = ""
-    return n_saved, warning_on_budgets
+            n_copied, reached_end = _copy_rows(damaged, into, table, order)
+            if table == "reply":
+                n_replies += n_copied
+            if table == "spending" and reached_end:
+                is_spending_whole = True
+    return _Salvaged(n_replies, is_spending_whole)
+
+
+def _copy_rows(damaged: Path, into: sqlite3.Connection, table: str, order: str) -> tuple[int, bool]:
+    """Copy the rows of a table, in the order "ASC" or "DESC" of their numbers, up to the first that
+    cannot be read; rows that are there stay. Return the number of new rows, and True if all were read.
+    """
+    n_copied = 0
+    try:
+        with closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source:
+            source.text_factory = _decode_leniently
+            query = f"SELECT * FROM {table} ORDER BY rowid {order}"  # nosec B608: names of ours
+            for row in source.execute(query):
+                # A row that came through with flipped bits is recognised by its checksum when it is
+                # looked up.
+                with suppress(sqlite3.Error):
+                    marks = ",".join("?" * len(row))
+                    done = into.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
+                    n_copied += done.rowcount
+    except (sqlite3.Error, UnicodeError):
+        return n_copied, False
+    return n_copied, True

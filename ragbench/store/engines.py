@@ -24,8 +24,8 @@ _CONNECT_S = 10
 
 
 def database_url(database: str = "") -> URL:
-    """Return the URL of the named database, else RAGBENCH_DATABASE, else a file in the user's data folder (which
-    `cache clear` leaves).
+    """Return a database as SQLAlchemy's URL: of the named one, else of RAGBENCH_DATABASE, else a file in
+    the user's data folder (which `cache clear` leaves). A name without "://" is a file of SQLite.
 
     >>> database_url("postgresql://reader@db.example.com/runs").drivername, database_url("runs.sqlite").database
     ('postgresql+psycopg', 'runs.sqlite')
@@ -37,9 +37,8 @@ def database_url(database: str = "") -> URL:
     if not address:
         from platformdirs import user_data_path
 
-        return URL.create(
-            "sqlite", database=str(user_data_path("ragbench", appauthor=False) / "history.sqlite")
-        )
+        default_file = user_data_path("ragbench", appauthor=False) / "history.sqlite"
+        return URL.create("sqlite", database=str(default_file))
     if "://" not in address:
         return URL.create("sqlite", database=str(expanded(address)))
     try:
@@ -77,14 +76,21 @@ def _new_engine(url: URL) -> Engine:
     """Return SQLAlchemy's engine for a database: with a pool of connections for a server, with a new
     connection each time for a file of SQLite, which is created if it does not exist.
     """
-    if url.get_backend_name() != "sqlite":
-        options = {}
-        if "connect_timeout" not in url.query:  # a machine that is gone does not refuse either
-            options["connect_timeout"] = _CONNECT_S
-        # PyMySQL loads the system's certificates for every new connection: 25 ms
-        return create_engine(
-            url, pool_size=2, max_overflow=-1, pool_pre_ping=True, connect_args=options
-        )
+    if url.get_backend_name() == "sqlite":
+        return _sqlite_engine(url)
+    options = {}
+    if "connect_timeout" not in url.query:  # a machine that is gone does not refuse either
+        options["connect_timeout"] = _CONNECT_S
+    # PyMySQL loads the system's certificates for every new connection: 25 ms
+    return create_engine(
+        url, pool_size=2, max_overflow=-1, pool_pre_ping=True, connect_args=options
+    )
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    """Return the engine for a file of SQLite, which is created if it does not exist, or for a database
+    in memory.
+    """
     if url.database not in (None, "", ":memory:"):
         file = Path(str(url.database))
         file.parent.mkdir(parents=True, exist_ok=True)

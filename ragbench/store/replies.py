@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ragbench.errors import warn_user
@@ -68,12 +69,12 @@ class Request:
     @cached_property
     def key(self) -> str:
         """Return the SHA-256 (64 hex digits) of all fields."""
-        return self._digest(self.origin)
+        return self._digest_with_origin(self.origin)
 
     @cached_property
     def portable(self) -> str:
         """Return the SHA-256 (64 hex digits) of all fields but `origin`."""
-        return self._digest("")
+        return self._digest_with_origin("")
 
     @cached_property
     def schema_text(self) -> str | None:
@@ -87,7 +88,7 @@ class Request:
         texts = (self.prompt, self.system or "", self.schema_text or "")
         return sum(len(text.encode()) for text in texts)
 
-    def _digest(self, origin: str) -> str:
+    def _digest_with_origin(self, origin: str) -> str:
         return digest(
             "reply 1",
             self.provider,
@@ -132,17 +133,17 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
         return [None] * len(requests)
     if database.is_shared():
         with suppress(StoreError):  # they stay in the file, where a lookup finds them, too
-            _move_spooled()
-    exact = _found([request.key for request in requests], "key")
-    portable: Mapping[str, Sequence[Reply]] = {}
+            _move_to_shared_database()
+    by_key = _stored_replies([request.key for request in requests], "key")
+    by_portable_key: Mapping[str, Sequence[Reply]] = {}
     if any_origin:
-        others = [request.portable for request in requests if request.key not in exact]
-        portable = _found(others, "portable")
+        others = [request.portable for request in requests if request.key not in by_key]
+        by_portable_key = _stored_replies(others, "portable")
     replies: list[Reply | None] = []
     for request in requests:
-        found = exact.get(request.key) or portable.get(request.portable, [])
-        # The last of several origins would depend on who wrote first: an ambiguous reply is not found.
-        replies.append(found[0] if len(found) == 1 else None)
+        candidates = by_key.get(request.key) or by_portable_key.get(request.portable, [])
+        # which of several origins to take would depend on who wrote first
+        replies.append(candidates[0] if len(candidates) == 1 else None)
     return replies
 
 
@@ -153,98 +154,115 @@ def store(request: Request, reply: Reply) -> Reply:
     the next transaction. A reply that a shared database does not take at once is kept in the file
     of this machine until the database takes it.
     """
-    stored = _stored_together(request, reply)
+    stored = _write_with_other_threads(request, reply)
     if stored is None:
-        return _stored_later(request, reply)
+        return _write_when_database_answers(request, reply)
     return stored
 
 
-def _stored_together(request: Request, reply: Reply) -> Reply | None:
+def _write_with_other_threads(request: Request, reply: Reply) -> Reply | None:
     """Write a reply in one transaction with those of other threads, and return the one that is in the
     store; None if the shared database did not take it.
 
     The thread that gets the lock to write takes all waiting replies with it; the other threads find
-    their outcome set when they get the lock.
+    the outcome of theirs set when they get the lock.
     """
-    waiting, joining_lock, writing_lock = _batch(os.getpid())
-    outcome = Future[Reply | None]()
-    with joining_lock:
-        waiting.append((request, reply, outcome))
-    with writing_lock:
-        if outcome.done():  # an earlier thread wrote this reply, too
-            return outcome.result()
-        with joining_lock:
+    queue = _queue_of_process(os.getpid())
+    mine = _WaitingReply(request, reply, Future())
+    with queue.joining_lock:
+        queue.waiting.append(mine)
+    with queue.writing_lock:
+        if mine.outcome.done():  # an earlier thread wrote this reply, too
+            return mine.outcome.result()
+        with queue.joining_lock:
             # in one order, or two processes would wait for each other's rows
-            together = sorted(waiting, key=lambda each: each[0].key)
-            waiting.clear()
+            batch = sorted(queue.waiting, key=lambda each: each.request.key)
+            queue.waiting.clear()
         try:
-            kept = _write_or_spool([(each, its_reply) for each, its_reply, _ in together])
-            for (_, _, its_outcome), stored in zip(together, kept, strict=True):
-                its_outcome.set_result(stored)
+            kept = _write_or_keep_locally([(each.request, each.reply) for each in batch])
+            for each, stored in zip(batch, kept, strict=True):
+                each.outcome.set_result(stored)
         except BaseException as exc:
-            for _, _, its_outcome in together:
-                its_outcome.set_exception(exc)
-    return outcome.result()
+            for each in batch:
+                each.outcome.set_exception(exc)
+    return mine.outcome.result()
 
 
-_Waiting = list[tuple[Request, Reply, Future[Reply | None]]]
+class _WaitingReply(NamedTuple):
+    """A reply that a thread wants to write; `outcome` gets the one that is then in the store."""
+
+    request: Request
+    reply: Reply
+    outcome: Future[Reply | None]
+
+
+class _Queue(NamedTuple):
+    """The replies of a process that wait to be written, the lock to add one, and the lock to write
+    them.
+    """
+
+    waiting: list[_WaitingReply]
+    joining_lock: threading.Lock
+    writing_lock: threading.Lock
 
 
 @lru_cache(maxsize=2)
-def _batch(process: int) -> tuple[_Waiting, threading.Lock, threading.Lock]:
-    """Return the replies of a process that wait to be written, the lock to add one, and the lock to
-    write them.
-    """
-    return [], threading.Lock(), threading.Lock()
+def _queue_of_process(process: int) -> _Queue:
+    """Return the queue of a process (by its id): a forked process must not use its parent's locks."""
+    return _Queue([], threading.Lock(), threading.Lock())
 
 
-def _write_or_spool(batch: Sequence[tuple[Request, Reply]]) -> Sequence[Reply | None]:
-    """Write replies and return the kept ones; None for each that the shared database does not take
-    at once, and that the file of this machine keeps.
+def _write_or_keep_locally(batch: Sequence[tuple[Request, Reply]]) -> Sequence[Reply | None]:
+    """Write replies to requests, and return for each the one that the store keeps. If the shared database
+    does not take them at once, write them to the file of this machine, and return None for each.
     """
     try:
-        return database.write(lambda execute: _keep(execute, batch), in_turn=False, wait=False)
+        return database.write(
+            lambda execute: _insert_replies(execute, batch), in_turn=False, wait=False
+        )
     except StoreError:
         if not database.is_shared():
             raise
     # A process that is killed while it waits for the database must not lose what it has paid for.
     with suppress(StoreError):
-        _spool(batch)
+        _keep_in_local_file(batch)
     return [None] * len(batch)
 
 
-def _stored_later(request: Request, reply: Reply) -> Reply:
-    """Wait until the shared database takes a reply, and return the one that is in it; after the
-    wait, the file of this machine keeps the reply.
+def _write_when_database_answers(request: Request, reply: Reply) -> Reply:
+    """Try to write a reply until the shared database answers, and return the one that is in it. If it
+    does not answer in time, keep the reply in the file of this machine, with a warning, and return it.
     """
     batch = [(request, reply)]
     try:
-        [stored] = database.write(lambda execute: _keep(execute, batch), in_turn=False)
+        [stored] = database.write(lambda execute: _insert_replies(execute, batch), in_turn=False)
     except StoreError as exc:
-        [spooled] = _spool(batch)
+        [kept] = _keep_in_local_file(batch)
         warn_user(
             f"paid replies are kept in {database.path()} until the shared database takes them: {exc}",
             RuntimeWarning,
         )
-        return spooled
+        return kept
     with suppress(StoreError):  # then the next lookup moves it once more, which changes nothing
-        _forget_spooled([request.key])
+        _delete_local_copies([request.key])
     return stored
 
 
-def _spool(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
-    """Write replies into the file of this machine, to be moved to the shared database."""
+def _keep_in_local_file(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
+    """Write replies into the file of this machine, marked as `spooled`: to be moved to the shared
+    database. Return for each the one that the file keeps.
+    """
 
     def work(execute: Execute) -> list[Reply]:
         for request, _ in batch:
             query = "INSERT INTO spooled VALUES (?) ON CONFLICT (key) DO NOTHING"
             execute(query, (request.key,))
-        return _keep(execute, batch)
+        return _insert_replies(execute, batch)
 
     return database.write(work, local=True)
 
 
-def _move_spooled() -> None:
+def _move_to_shared_database() -> None:
     """Move replies from the file of this machine to the shared database: the replies that could not be
     written to it when they came.
 
@@ -264,43 +282,44 @@ def _move_spooled() -> None:
             execute(f"INSERT INTO reply VALUES ({marks}) ON CONFLICT (key) DO NOTHING", row)
 
     database.write(insert, in_turn=False)
-    _forget_spooled([row[0] for row in rows])
+    _delete_local_copies([row[0] for row in rows])
 
 
-def _forget_spooled(keys: Sequence[str]) -> None:
+def _delete_local_copies(keys: Sequence[str]) -> None:
     """Delete replies that the shared database has taken from the file of this machine."""
 
     def work(execute: Execute) -> None:
         for key in keys:
-            if execute("DELETE FROM spooled WHERE key = ? RETURNING key", (key,)):
+            was_spooled = execute("DELETE FROM spooled WHERE key = ? RETURNING key", (key,))
+            if was_spooled:
                 execute("DELETE FROM reply WHERE key = ?", (key,))
 
     database.write(work, local=True)
 
 
-def _keep(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
+def _insert_replies(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
     """Insert replies by one statement, and return for each the one that is kept: a reply to the same
     request that is in the store stays.
     """
-    rows = [_row(request, reply) for request, reply in batch]
-    marks = f"({','.join('?' * len(rows[0]))})"
+    rows = [_row_of_reply(request, reply) for request, reply in batch]
+    marks_of_row = f"({','.join('?' * len(rows[0]))})"
+    marks = ",".join([marks_of_row] * len(rows))
     query = (
-        f"INSERT INTO reply VALUES {','.join([marks] * len(batch))} "  # nosec B608: question marks
+        f"INSERT INTO reply VALUES {marks} "  # nosec B608: question marks
         "ON CONFLICT (key) DO NOTHING RETURNING key"
     )
-    values = [value for row in rows for value in row]
-    inserted = {key for (key,) in execute(query, values)}
+    inserted_keys = {key for (key,) in execute(query, [*chain.from_iterable(rows)])}
     kept = []
     for request, reply in batch:
-        if request.key in inserted:
-            inserted.remove(request.key)  # a second reply to this request was not inserted
+        if request.key in inserted_keys:
+            inserted_keys.remove(request.key)  # a second reply to this request was not inserted
             kept.append(reply)
         else:
-            kept.append(_older(execute, request, reply))
+            kept.append(_reply_kept_before(execute, request, reply))
     return kept
 
 
-def _older(execute: Execute, request: Request, reply: Reply) -> Reply:
+def _reply_kept_before(execute: Execute, request: Request, reply: Reply) -> Reply:
     """Return the reply that the store holds for a request; if that is damaged, it is replaced by
     `reply`, which is returned.
     """
@@ -309,7 +328,7 @@ def _older(execute: Execute, request: Request, reply: Reply) -> Reply:
     if checksum == _checksum(request.key, Reply(*fields)):
         return Reply(*fields)
     execute("DELETE FROM reply WHERE key = ?", (request.key,))
-    return _keep(execute, [(request, reply)])[0]
+    return _insert_replies(execute, [(request, reply)])[0]
 
 
 @contextmanager
@@ -317,7 +336,8 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     """Hold the right to send the request with this key during the block; threads of any process that
     would send the same request wait here.
 
-    The operating system releases the right when its holder dies.
+    The right is a lock of this machine and, if the database is shared, a claim there, too. Both are
+    released when their holder dies.
 
     Raises:
         InterruptedError: `stop` was set during the wait.
@@ -326,17 +346,15 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     stop = stop or threading.Event()
     database.read(lambda _: None)  # raises if the store cannot be used
     if database.is_shared():
-        _move_spooled()
+        _move_to_shared_database()
     with ExitStack() as stack:
-        # without locks on this file system the same request is, at worst, sent twice at the same
-        # moment
         try:
             file = cache_folder() / "locks" / f"reply-{key}.lock"
             lock = locked(file, timeout_s=_LONGEST_CLAIM_S, stop=stop, remove=True)
             stack.enter_context(lock)
         except InterruptedError:
             raise
-        except OSError as exc:
+        except OSError as exc:  # the claim in a shared database is enough
             if not database.is_shared():
                 raise StoreError(
                     f"the lock of a request cannot be had ({exc}): {database.advice(exc)}"
@@ -352,7 +370,6 @@ def info() -> dict[str, Any]:
     >>> sorted(info())
     ['bytes', 'file', 'models', 'replies']
     """
-    file = database.path()
     models: dict[str, dict[str, int]] = {}
     if database.exists():
         query = (
@@ -360,13 +377,20 @@ def info() -> dict[str, Any]:
             "CAST(SUM(output_tokens) AS BIGINT) FROM reply "
             "GROUP BY provider, model ORDER BY provider, model"
         )
-        counted = "replies", "input_tokens", "output_tokens"
-        for provider, model, *counts in database.rows(query):
-            models[f"{provider}:{model}"] = dict(zip(counted, counts, strict=True))
-    files = [] if database.is_shared() else file.parent.glob("replies.sqlite*")
+        for provider, model, n_replies, input_tokens, output_tokens in database.rows(query):
+            models[f"{provider}:{model}"] = {
+                "replies": n_replies,
+                "input_tokens": input_tokens,
+                "output_tokens": output_tokens,
+            }
+    file = database.path()
+    name, n_bytes = "the database of RAGBENCH_DATABASE", 0  # its size is not known here
+    if not database.is_shared():
+        files = file.parent.glob("replies.sqlite*")  # with SQLite's files next to it
+        name, n_bytes = str(file), sum(each.stat().st_size for each in files)
     return {
-        "file": "the database of RAGBENCH_DATABASE" if database.is_shared() else str(file),
-        "bytes": sum(other.stat().st_size for other in files),
+        "file": name,
+        "bytes": n_bytes,
         "replies": sum(counts["replies"] for counts in models.values()),
         "models": models,
     }
@@ -389,25 +413,14 @@ def clear() -> int:
     return deleted
 
 
-def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
+def _stored_replies(keys: list[str], column: str) -> dict[str, list[Reply]]:
     """Return key -> the stored replies with this value in a column, "key" or "portable". Keys without
     a reply are left out; damaged replies are too, with a warning.
     """
     replies_by_key: dict[str, list[Reply]] = {}
     n_damaged = 0
     for start in range(0, len(keys), _AT_ONCE):
-        some = keys[start : start + _AT_ONCE]
-        query = (
-            f"SELECT {column}, key, {_REPLY}, checksum FROM reply WHERE {column} IN "  # nosec B608: names of our columns
-            f"({','.join('?' * len(some))})"
-        )
-        rows = database.rows(query, some)
-        if database.is_shared() and len(rows) < len(some) and database.path().exists():
-            # replies from before this machine shared its store are used, too
-            in_shared = {row[0] for row in rows}
-            for row in database.rows(query, some, local=True):
-                if row[0] not in in_shared:
-                    rows.append(row)
+        rows = _select_replies(keys[start : start + _AT_ONCE], column)
         for searched_key, key, *fields, checksum in rows:
             reply = Reply(*fields)
             if checksum == _checksum(key, reply):
@@ -423,11 +436,30 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
     return replies_by_key
 
 
+def _select_replies(keys: Sequence[str], column: str) -> list[tuple[Any, ...]]:
+    """Return the rows with these keys in a column: (value of the column, key, the fields of `Reply`,
+    checksum).
+
+    Keys that a shared database lacks are looked up in the file of this machine, too, which has the
+    replies from before the machine shared its store.
+    """
+    query = (
+        f"SELECT {column}, key, {_REPLY}, checksum FROM reply WHERE {column} IN "  # nosec B608: names of our columns
+        f"({','.join('?' * len(keys))})"
+    )
+    rows = database.rows(query, keys)
+    if database.is_shared() and len(rows) < len(keys) and database.path().exists():
+        in_shared = {row[0] for row in rows}
+        local_rows = database.rows(query, keys, local=True)
+        rows += [row for row in local_rows if row[0] not in in_shared]
+    return rows
+
+
 def _checksum(key: str, reply: Reply) -> str:
     return digest(key, *(str(value) for value in reply))
 
 
-def _row(request: Request, reply: Reply) -> tuple[Any, ...]:
+def _row_of_reply(request: Request, reply: Reply) -> tuple[Any, ...]:
     """Return the values of a row of the table of replies, in the order of its columns."""
     return (
         request.key,

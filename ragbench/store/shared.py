@@ -68,22 +68,26 @@ class SharedDatabase:
     """
 
     def __init__(self, url: str, process: int) -> None:
-        self._shown = "of RAGBENCH_DATABASE"
+        """Connect to the database, and create its missing tables; `process` is the id of this process."""
+        self._name = "of RAGBENCH_DATABASE"  # in messages
         self._patience_s = _FIRST_PATIENCE_S
-        self._gone_since: float | None = None
+        self._gone_since: float | None = None  # since when the database does not answer
+        with self._store_errors():
+            full_url = database_url(url)
+            self._name = full_url.render_as_string(hide_password=True)
+            self._engine = engine_of(full_url, process)
+            self._autocommit_engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+
+        # the claims of this process, all held by one connection
+        self._lock = threading.Lock()  # of the following attributes
         self._holder = uuid.uuid4().hex  # the name of this process
         self._claims: sqlalchemy.Connection | None = None
-        self._had_claims = False
+        self._had_claims = False  # there was an earlier connection
         self._no_claim_before = 0.0
         self._keeper: threading.Thread | None = None
         self._held: set[str] = set()
         self._not_retaken: set[str] = set()  # of the held: another process had the lock
-        self._lock = threading.Lock()
-        with self._errors():
-            full_url = database_url(url)
-            self._shown = full_url.render_as_string(hide_password=True)
-            self._engine = engine_of(full_url, process)
-            self._autocommit_engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+
         self.identity = self.run(_create_tables, write=True)
         self._patience_s = PATIENCE_S  # it has been reached
 
@@ -111,12 +115,12 @@ class SharedDatabase:
                 return work(execute)
 
         if not wait:
-            with self._errors():
+            with self._store_errors():
                 return attempt()
         never_stopped = threading.Event()
-        return self._patiently(attempt, never_stopped)
+        return self._retry_while_gone(attempt, never_stopped)
 
-    def _patiently(self, attempt: Callable[[], Result], stop: threading.Event) -> Result:
+    def _retry_while_gone(self, attempt: Callable[[], Result], stop: threading.Event) -> Result:
         """Return the result of `attempt`; while the database does not answer, try again with back-off.
 
         The threads of a process wait for one deadline together; once it has passed, each tries once.
@@ -126,14 +130,14 @@ class SharedDatabase:
             StoreError: the database did not answer until the deadline, or refused a statement.
         """
         pause_s = _POLL_S
-        deadline: float | None = None
+        deadline: float | None = None  # set by the first failure
         while True:
             try:
-                with self._errors():
+                with self._store_errors():
                     result = attempt()
             except _GoneError:
                 now = time.monotonic()
-                if self._gone_since is None:
+                if self._gone_since is None:  # no other thread has noticed it yet
                     self._gone_since = now
                 if deadline is None:
                     deadline = self._gone_since + self._patience_s
@@ -150,30 +154,33 @@ class SharedDatabase:
     def claimed(self, key: str, stop: threading.Event) -> Iterator[None]:
         """Wait for the right to send the request with this key, and hold it during the block.
 
-        A holder whose connection alone was lost takes its claim again within a second. So a claim
-        that was not released is left to its holder for `_GRACE_S`.
+        A claim is a lock of the database, and a row of the table `claim`, which outlives the holder's
+        connection. A holder whose connection alone was lost takes its claim again within a second.
+        So a claim that still has the row of another holder is left to that for `_GRACE_S`.
 
         Raises:
             InterruptedError: `stop` was set during the wait.
         """
+        key_and_holder = (key, self._holder)
         self._wait_for_claim(key, stop)
-        if not self.run(lambda execute: execute(_REGISTER, (key, self._holder))):
+        is_registered = self.run(lambda execute: execute(_REGISTER, key_and_holder))
+        if not is_registered:  # another holder did not release it
             self._release(key)
             if stop.wait(_GRACE_S):
                 raise InterruptedError(_STOPPED)
             self._wait_for_claim(key, stop)
-            self.run(lambda execute: execute(_TAKE_OVER, (key, self._holder)))
+            self.run(lambda execute: execute(_TAKE_OVER, key_and_holder))
         try:
             yield
         finally:
             with suppress(StoreError):  # then the next process waits for `_GRACE_S`
                 query = "DELETE FROM claim WHERE key = ? AND holder = ?"
-                self.run(lambda execute: execute(query, (key, self._holder)), wait=False)
+                self.run(lambda execute: execute(query, key_and_holder), wait=False)
             self._release(key)
 
     def _wait_for_claim(self, key: str, stop: threading.Event) -> None:
         """Claim a key; raises InterruptedError if `stop` is set during the wait."""
-        while not self._patiently(lambda: self._claim(key), stop):
+        while not self._retry_while_gone(lambda: self._try_claim(key), stop):
             if stop.wait(_POLL_S):
                 raise InterruptedError(_STOPPED)
 
@@ -190,7 +197,7 @@ class SharedDatabase:
             except SQLAlchemyError:  # the lost connection has ended the claim
                 self._forget_claims()
 
-    def _claim(self, key: str) -> bool:
+    def _try_claim(self, key: str) -> bool:
         """Try to claim a key, and return True if it succeeded.
 
         Return False while another thread or process holds the claim, or, after a restart of the
@@ -199,56 +206,66 @@ class SharedDatabase:
         with self._lock:
             if key in self._held:  # the server grants a lock twice to the same connection
                 return False
-            connection = self._connected_claims()
+            connection = self._claims_connection()
             if time.monotonic() < self._no_claim_before:
                 return False
             self._check_writable(connection)
             is_granted = self._try_lock(connection, key)
             if is_granted:
                 self._held.add(key)
-            has_keeper = self._keeper is not None and self._keeper.is_alive()
-            if self._held and not has_keeper:
-                self._keeper = threading.Thread(target=self._keep_claims, daemon=True)
-                self._keeper.start()
+            if self._held:
+                self._ensure_keeper_runs()
             return is_granted
 
-    def _connected_claims(self) -> sqlalchemy.Connection:
-        """Return the connection that holds all claims of the process.
+    def _ensure_keeper_runs(self) -> None:
+        """Start the thread that keeps the claims, unless it runs."""
+        if self._keeper is None or not self._keeper.is_alive():
+            self._keeper = threading.Thread(target=self._keep_claims, daemon=True)
+            self._keeper.start()
 
-        A lost connection is replaced by a new one, which claims the same keys again. The caller
-        holds `self._lock`.
+    def _claims_connection(self) -> sqlalchemy.Connection:
+        """Return the connection that holds all claims of the process; open it if there is none, since it
+        is the first or the last one was lost. The caller holds `self._lock`.
         """
         if self._claims is not None:
             return self._claims
+        return self._open_claims_connection()
+
+    def _open_claims_connection(self) -> sqlalchemy.Connection:
+        """Open and return the connection of the claims, claim the held keys again, and set until when no
+        new claim is made: a restart of the database has ended all claims, and their holders come first.
+        """
         connection = self._autocommit_engine.connect()
         self._claims = connection
         try:
             connection.exec_driver_sql(_KEEP_ALIVE)
-            age_s = float(connection.exec_driver_sql(_SERVER_AGE).scalar() or 0.0)
+            server_age_s = float(connection.exec_driver_sql(_SERVER_AGE).scalar() or 0.0)
             self._not_retaken = set(self._held)
-            self._retake(connection)
+            self._retake_lost_claims(connection)
         except SQLAlchemyError:
             self._forget_claims()
             raise
-        grace_s = _GRACE_S
-        if not self._had_claims:  # the process is new; only a recent restart matters
-            grace_s = _GRACE_S - age_s
+        if self._had_claims:  # a connection was lost, perhaps by a restart just now
+            grace_s = _GRACE_S
+        else:  # the process is new: only a recent restart of the server matters
+            grace_s = _GRACE_S - server_age_s
         self._no_claim_before = time.monotonic() + grace_s
         self._had_claims = True
         return connection
 
     def _try_lock(self, connection: sqlalchemy.Connection, key: str) -> bool:
         """Return True if the database grants the lock of a key; a lost connection is forgotten."""
-        return bool(
-            self._claims_value(connection, "SELECT pg_try_advisory_lock(%s)", _lock_number(key))
-        )
+        query = "SELECT pg_try_advisory_lock(%s)"
+        return bool(self._query_claims_connection(connection, query, _lock_number(key)))
 
     def _check_writable(self, connection: sqlalchemy.Connection) -> None:
         """Raise _GoneError if the database accepts no writes now, and so no reply."""
-        if self._claims_value(connection, "SHOW transaction_read_only") == "on":
-            raise _GoneError(self._gone())
+        if self._query_claims_connection(connection, "SHOW transaction_read_only") == "on":
+            raise _GoneError(self._gone_message())
 
-    def _claims_value(self, connection: sqlalchemy.Connection, query: str, *values: int) -> Any:
+    def _query_claims_connection(
+        self, connection: sqlalchemy.Connection, query: str, *values: int
+    ) -> Any:
         """Return the value of a query on the connection of the claims, which is forgotten if lost."""
         try:
             return connection.exec_driver_sql(query, values).scalar()
@@ -277,59 +294,67 @@ class SharedDatabase:
                 with suppress(SQLAlchemyError):  # the next check tries again
                     self._reconnect_if_lost()
 
-    def _retake(self, connection: sqlalchemy.Connection) -> None:
+    def _retake_lost_claims(self, connection: sqlalchemy.Connection) -> None:
         """Claim the keys again whose claims ended with a lost connection."""
         for key in sorted(self._not_retaken):
             if self._try_lock(connection, key):
                 self._not_retaken.discard(key)
 
     def _reconnect_if_lost(self) -> None:
+        """Replace the connection of the claims if it does not answer; else take again the claims that
+        another process had when it was replaced.
+        """
         try:
-            connection = self._connected_claims()
+            connection = self._claims_connection()
             connection.exec_driver_sql("SELECT 1")
-            self._retake(connection)
+            self._retake_lost_claims(connection)
         except SQLAlchemyError:
             self._forget_claims()
-            self._connected_claims()
+            self._claims_connection()
 
-    def _gone(self) -> str:
+    def _gone_message(self) -> str:
         """Return the message about a database that does not answer, or accepts no writes."""
         return (
-            f"the reply store in the database {self._shown} cannot be used: it did not answer, or "
+            f"the reply store in the database {self._name} cannot be used: it did not answer, or "
             f"accepted no writes, for {self._patience_s:g} s; start it, or check RAGBENCH_DATABASE, "
             "and run the same command again: replies that this machine has received are not asked "
             "for again"
         )
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         """Turn errors of the database into StoreError, or into _GoneError if it may answer later."""
         try:
             yield
         except ModuleNotFoundError as exc:
             raise StoreError(
-                f"the database {self._shown} needs a driver; pip install 'ragbench-lab[postgres]'"
+                f"the database {self._name} needs a driver; pip install 'ragbench-lab[postgres]'"
             ) from exc
         except (OperationalError, InterfaceError) as exc:
-            raise _GoneError(self._gone()) from exc
+            raise _GoneError(self._gone_message()) from exc
         except (SQLAlchemyError, ConfigError) as exc:
-            if isinstance(exc, DBAPIError) and _sqlstate(exc) == _READ_ONLY:
-                raise _GoneError(self._gone()) from exc
-            reason = "it refuses a statement; check the rights of its user"
-            if isinstance(exc, ConfigError):
-                reason = str(exc)
-            elif isinstance(exc, DBAPIError):
-                reason += f" (SQLSTATE {_sqlstate(exc)})"
+            if _sqlstate(exc) == _READ_ONLY:
+                raise _GoneError(self._gone_message()) from exc
             raise StoreError(
-                f"the reply store in the database {self._shown} cannot be used: {reason}. "
+                f"the reply store in the database {self._name} cannot be used: {_reason(exc)}. "
                 "Without RAGBENCH_DATABASE the store is a file of this machine, and replies "
                 "that it lacks are paid for again"
             ) from exc
 
 
-def _sqlstate(exc: DBAPIError) -> str | None:
-    """Return the code of PostgreSQL for an error."""
-    return getattr(exc.orig, "sqlstate", None)
+def _reason(exc: SQLAlchemyError | ConfigError) -> str:
+    """Return in words why the database cannot be used."""
+    if isinstance(exc, ConfigError):
+        return str(exc)
+    reason = "it refuses a statement; check the rights of its user"
+    if isinstance(exc, DBAPIError):
+        reason += f" (SQLSTATE {_sqlstate(exc)})"
+    return reason
+
+
+def _sqlstate(exc: Exception) -> str | None:
+    """Return PostgreSQL's code for an error, such as "25006"; None if the server reported none."""
+    return getattr(exc.orig, "sqlstate", None) if isinstance(exc, DBAPIError) else None
 
 
 def shared_database(url: str, process: int) -> SharedDatabase:
@@ -343,8 +368,11 @@ def shared_database(url: str, process: int) -> SharedDatabase:
 
 
 def _create_tables(execute: Execute) -> str:
-    """Create the tables that are missing, and return the identity of the database."""
+    """Create the tables that are missing, and return the identity of the database: a random text, which
+    it gets with its tables.
+    """
     if not execute(_HAS_TABLES):
+        # from SQLite's types to those of PostgreSQL
         tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY")
         tables = tables.replace("INTEGER", "BIGINT")
         tables = tables.replace("REAL", "DOUBLE PRECISION")
@@ -366,10 +394,7 @@ def _execute(
     cursor = connection.exec_driver_sql(query.replace("?", "%s"), escaped)
     if not cursor.returns_rows:
         return []
-    rows = []
-    for row in cursor:
-        rows.append(tuple(map(_unescaped, row)))
-    return rows
+    return [tuple(map(_unescaped, row)) for row in cursor]
 
 
 def _lock_number(key: str) -> int:

@@ -198,7 +198,7 @@ def test_what_a_killed_process_had_stored_is_there(folder: Path, after: int) -> 
     assert replies.lookup_many([request(number) for number in whole]) == [
         reply(number) for number in whole
     ]
-    with database._open()._lock:
+    with database._local_database()._lock:
         assert database.rows("PRAGMA integrity_check") == [("ok",)]
 
 
@@ -218,7 +218,7 @@ def test_a_file_that_is_not_a_database_is_moved_not_deleted(folder: Path) -> Non
 
 def overwritten(folder: Path, start: float, end: float) -> None:
     """Garbage over a part of the file, as a broken disk leaves it, once no process has it open."""
-    database._open()._close()
+    database._local_database()._close()
     file = folder / "replies.sqlite"
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -328,7 +328,9 @@ def test_waiting_for_a_claim_can_be_stopped(folder: Path) -> None:
 
 def test_of_two_replies_in_one_statement_the_first_is_kept(folder: Path) -> None:
     both = [(request(1), reply(1)), (request(1), reply(2))]
-    kept = database.write(lambda connection: replies._keep(connection, both), in_turn=False)
+    kept = database.write(
+        lambda connection: replies._insert_replies(connection, both), in_turn=False
+    )
     assert kept == [reply(1), reply(1)]
     assert replies.lookup(request(1)) == reply(1)
 
@@ -350,7 +352,7 @@ def test_a_copy_of_the_file_plays_on_another_machine(
         origin="",
     )
     replies.store(odd, reply(7, text="\u2028\r\n", finish="length"))
-    database._open()._close()
+    database._local_database()._close()
     theirs = tmp_path / "colleague"
     theirs.mkdir()
     shutil.copy(replies.info()["file"], theirs)
@@ -549,7 +551,7 @@ def test_one_flipped_bit_anywhere_never_ends_the_store(
     file, chance = folder / "replies.sqlite", random.Random(17)
     whole, lost = file.read_bytes(), []
     for _ in range(flips):
-        database._open()._close()
+        database._local_database()._close()
         for old in folder.glob("replies.*sqlite*"):
             old.unlink()
         place = chance.choice([*range(56), *range(64, len(whole))])  # but the number of the format

@@ -323,14 +323,14 @@ def test_a_claim_whose_connection_alone_is_lost_stays_with_its_holder(
     replies.lookup(request())
     holder = ready_elsewhere(_HOLDER, tmp_path / "a")
     is_refused, is_granted = threading.Event(), threading.Event()
-    claim = shared.SharedDatabase._claim
+    claim = shared.SharedDatabase._try_claim
 
     def observed_claim(opened: shared.SharedDatabase, key: str) -> bool:
         has_lock = claim(opened, key)
         (is_granted if has_lock else is_refused).set()
         return has_lock
 
-    monkeypatch.setattr(shared.SharedDatabase, "_claim", observed_claim)
+    monkeypatch.setattr(shared.SharedDatabase, "_try_claim", observed_claim)
 
     def reply_after_claim() -> Reply | None:
         with replies.claim(request().key):

@@ -161,7 +161,7 @@ class Finished:
             self.forced = plan(self.grid, out=self.out, force=True)
             self.without_store = plan(self.grid, out=self.out, force=True, replies="off")
             self.replies = replies.info()["file"]
-            database._open()._close()
+            database._local_database()._close()
         self.server.shutdown()
         self.server.server_close()
 
