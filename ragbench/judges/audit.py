@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, islice
 from statistics import NormalDist, fmean, mode
 from typing import Any
 
@@ -156,14 +156,10 @@ def judge_audit(
         DataError: fewer than two answers can be judged, or answers do not belong to the dataset or
             the chunks.
     """
-    audited = _auditable(criterion)
+    audited = _load_auditable(criterion)
     if n < 2:
         raise ConfigError(f"n is {n}; expected 2 or more")
-    plain = judgeable(answers, audited, dataset, chunks)
-    if n < len(plain):
-        # evenly spread, because the first questions of a dataset are often all of one kind
-        positions = [i * len(plain) // n for i in range(n)]
-        plain = [plain[position] for position in positions]
+    plain = _evenly_spread(judgeable(answers, audited, dataset, chunks), n)
     if len({material.question for material in plain}) < 2:
         raise DataError(
             f"an audit by {audited.name} takes answers to two or more questions, and {len(plain)} "
@@ -172,22 +168,32 @@ def judge_audit(
         )
     model = llms.load_llm(llm)
     options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-    repeated = _repeated(plain, audited, model, options)
+    values_of = {"repeated": _distances_of_repeats(plain, audited, model, options)}
     scores = _scores_of_groups(_probe_materials(plain, audited), audited, model, options)
-    values = {"repeated": repeated, **_probe_values(scores, len(plain))}
+    values_of |= _probe_values(scores, len(plain))
     rows = []
-    for probe in AUDIT_BOUNDS:
-        if probe in values:
-            n_questions = len(values[probe]) if probe == "other language" else len(plain)
-            rows.append(_row(probe, values[probe], audited.meant, n_questions))
+    for probe in AUDIT_BOUNDS:  # in the order of the table
+        if probe in values_of:
+            has_own_questions = probe == "other language"
+            n_questions = len(values_of[probe]) if has_own_questions else len(plain)
+            rows.append(_probe_row(probe, values_of[probe], audited.meant, n_questions))
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
+
+
+def _evenly_spread(materials: Sequence[Material], n: int) -> list[Material]:
+    """Return `n` materials from all parts of the list, all if there are fewer: the first questions of a
+    dataset are often all of one kind.
+    """
+    if len(materials) <= n:
+        return list(materials)
+    return [materials[i * len(materials) // n] for i in range(n)]
 
 
 def _scores_of_groups(
     groups: Mapping[str, list[Material]],
     criterion: Criterion,
     model: LLM,
-    asking: Mapping[str, Any],
+    request_options: Mapping[str, Any],
 ) -> dict[str, list[float | None]]:
     """Return group -> the verdict on each of its materials, from 0 to 1 (the best), None for a verdict
     that could not be read.
@@ -196,27 +202,30 @@ def _scores_of_groups(
     once more with the levels in reverse order, as the group "levels reversed".
     """
     materials = list(chain.from_iterable(groups.values()))
-    judged = verdicts(materials, criterion, model, **asking)
-    scores: dict[str, list[float | None]] = {}
-    end = 0
-    for name, group in groups.items():
-        start = end
-        end += len(group)
-        scores[name] = _only_scores(judged[start:end], criterion)
+    scores = iter(_judge_once(materials, criterion, model, request_options))
+    scores_of = {name: list(islice(scores, len(group))) for name, group in groups.items()}
     if criterion.form in ("level", "score"):
-        judged = verdicts(groups[_UNCHANGED], _backwards(criterion), model, **asking)
-        scores["levels reversed"] = _only_scores(judged, criterion)
-    return scores
+        scores_of["levels reversed"] = _judge_once(
+            groups[_UNCHANGED], _with_levels_reversed(criterion), model, request_options
+        )
+    return scores_of
 
 
-def _only_scores(
-    judged: Sequence[Sequence[float | None]], criterion: Criterion
+def _judge_once(
+    materials: Sequence[Material],
+    criterion: Criterion,
+    model: LLM,
+    request_options: Mapping[str, Any],
 ) -> list[float | None]:
-    """Return the verdicts on materials that were judged once each, on the scale of `_goodness`."""
-    return [_goodness(value, criterion) for [value] in judged]
+    """Return the verdict on each material, from 0 to 1 (the best); None if it could not be read."""
+    samples = verdicts(materials, criterion, model, **request_options)
+    values = [value for [value] in samples]  # one sample each
+    if criterion.higher_is_better:
+        return values
+    return [None if value is None else 1 - value for value in values]
 
 
-def _auditable(criterion: Any) -> Criterion:
+def _load_auditable(criterion: Any) -> Criterion:
     """Return the one criterion of an audit.
 
     Raises:
@@ -244,13 +253,6 @@ def _knows_right_answers(criterion: Criterion) -> bool:
     return criterion.meant in BUILT_IN or criterion.form in ("claims", "facts")
 
 
-def _goodness(value: float | None, criterion: Criterion) -> float | None:
-    """Return a verdict on the scale on which 1 is the best."""
-    if value is None or criterion.higher_is_better:
-        return value
-    return 1 - value
-
-
 _UNCHANGED = "as it is"
 """The group of the system's answers and as many wrong ones, which other probes change."""
 
@@ -258,45 +260,50 @@ _UNCHANGED = "as it is"
 def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[str, list[Material]]:
     """Return group -> the materials to judge for the probes.
 
-    The first group, `_UNCHANGED`, has the materials `plain` and then the same materials with wrong
-    answers; the probes compare changed answers with these. The other groups have the names of probes.
+    The first group, `_UNCHANGED`, has the materials `plain` (with the system's answers) and then the
+    same materials with wrong answers; the probes compare changed answers with these. The other groups
+    have the names of probes.
     """
     others = answers_to_others([material.reference or material.answer for material in plain])
     wrong = [replace(material, answer=other) for material, other in zip(plain, others, strict=True)]
     unchanged = [*plain, *wrong]
     groups = {_UNCHANGED: unchanged}
-    is_known = _knows_right_answers(criterion)
-    for name, change in OF_ANSWERS.items():
-        if is_known or name != "truncated":
-            changed = [replace(each, answer=change(each.answer)) for each in unchanged]
-            groups[name] = changed
-    if is_known:
+    knows_right_answers = _knows_right_answers(criterion)
+    for probe, change_answer in OF_ANSWERS.items():
+        if knows_right_answers or probe != "truncated":
+            groups[probe] = [replace(each, answer=change_answer(each.answer)) for each in unchanged]
+    if knows_right_answers:
         groups["empty answer"] = [replace(material, answer="") for material in plain]
-        groups["right answers"] = _right_answers(plain, criterion)
+        groups["right answers"] = _materials_with_right_answers(plain, criterion)
     if criterion.meant == "correctness":
-        groups["other language"] = [
-            Material(
-                f"language {i}", question, answer, reference=reference, documents=(), chunk_ids=()
-            )
-            for i, (question, reference, answer) in enumerate(_OTHER_LANGUAGES)
-        ]
+        groups["other language"] = _materials_in_other_languages()
     has_order = any(len(material.documents) > 1 for material in plain)
     if "contexts" in criterion.shows and has_order:
-        groups["documents reversed"] = [
-            replace(
-                material,
-                documents=material.documents[::-1],
-                chunk_ids=material.chunk_ids[::-1],
-            )
-            for material in unchanged
-        ]
+        groups["documents reversed"] = [_with_documents_reversed(each) for each in unchanged]
     return groups
+
+
+def _materials_in_other_languages() -> list[Material]:
+    """Return the built-in questions with right answers in other languages."""
+    materials = []
+    for i, (question, reference, answer) in enumerate(_OTHER_LANGUAGES):
+        query_id = f"language {i}"
+        material = Material(
+            query_id, question, answer, reference=reference, documents=(), chunk_ids=()
+        )
+        materials.append(material)
+    return materials
+
+
+def _with_documents_reversed(material: Material) -> Material:
+    return replace(material, documents=material.documents[::-1], chunk_ids=material.chunk_ids[::-1])
 
 
 def _probe_values(
     scores: Mapping[str, Sequence[float | None]], n_plain: int
 ) -> dict[str, list[float | None]]:
-    """Return probe -> the value of each answer, None for an unscored one.
+    """Return probe -> the value of each answer, None for an unscored one; `judge_audit` states what each
+    value is.
 
     Args:
         scores: group of `_probe_materials` -> the verdict on each of its materials.
@@ -305,17 +312,18 @@ def _probe_values(
     """
     unchanged = scores[_UNCHANGED]
     values: dict[str, list[float | None]] = {}
-    for name in OF_ANSWERS:
-        if name in scores:
-            values[name] = _changes(unchanged, scores[name])
-    for name in ("levels reversed", "documents reversed"):
-        if name in scores:
-            changes = _changes(unchanged, scores[name])
-            values[name] = [None if change is None else abs(change) for change in changes]
-    for name in ("right answers", "other language"):
-        if scores.get(name):
-            values[name] = [None if value is None else 1 - value for value in scores[name]]
-    if "empty answer" in scores:
+    for probe in OF_ANSWERS:
+        if probe in scores:
+            values[probe] = _differences(unchanged, scores[probe])
+    for probe in ("levels reversed", "documents reversed"):
+        if probe in scores:
+            changes = _differences(unchanged, scores[probe])
+            values[probe] = [None if change is None else abs(change) for change in changes]
+    for probe in ("right answers", "other language"):
+        if scores.get(probe):
+            values[probe] = [None if score is None else 1 - score for score in scores[probe]]
+    knows_wrong_answers = "empty answer" in scores  # not by the user's own criteria
+    if knows_wrong_answers:
         values["wrong but fluent"] = list(unchanged[n_plain:])
         values["empty answer"] = list(scores["empty answer"])
     else:
@@ -323,23 +331,25 @@ def _probe_values(
     return values
 
 
-def _backwards(criterion: Criterion) -> Criterion:
+def _with_levels_reversed(criterion: Criterion) -> Criterion:
     """Return a criterion whose levels are listed in the opposite order, levels without a value last.
 
-    The anchors (the meanings of the levels) get the new order, too. If they already have this order,
-    they are reversed, so that the judge reads a different order in any case.
+    The anchors (level -> its meaning) get the new order, too. If they already have this order, they
+    are reversed, so that the judge reads a different order in any case.
     """
-    order = [*reversed(criterion.values)]
-    order += [name for name in criterion.levels if name not in order]
-    anchors = {name: criterion.anchors[name] for name in order if name in criterion.anchors}
-    order_is_unchanged = list(anchors) == list(criterion.anchors)
-    if order_is_unchanged:
+    without_value = [level for level in criterion.levels if level not in criterion.values]
+    new_order = [*reversed(criterion.values), *without_value]
+    levels = {level: criterion.levels[level] for level in new_order}
+    anchors = {level: criterion.anchors[level] for level in new_order if level in criterion.anchors}
+    is_same_order = list(anchors) == list(criterion.anchors)
+    if is_same_order:
         anchors = dict(reversed(anchors.items()))
-    levels = {name: criterion.levels[name] for name in order}
     return replace(criterion, levels=levels, anchors=anchors)
 
 
-def _right_answers(plain: Sequence[Material], criterion: Criterion) -> list[Material]:
+def _materials_with_right_answers(
+    plain: Sequence[Material], criterion: Criterion
+) -> list[Material]:
     """Return materials with answers that are right by a built-in criterion; [] if no right answers are
     known.
     """
@@ -347,7 +357,7 @@ def _right_answers(plain: Sequence[Material], criterion: Criterion) -> list[Mate
     if criterion.form == "claims":
         for material in plain:
             if material.documents and material.documents[0].strip():
-                right.append(replace(material, answer=_beginning(material.documents[0])))
+                right.append(replace(material, answer=_first_sentences(material.documents[0])))
     elif criterion.form == "facts":
         for material in plain:
             right.append(replace(material, answer="\n".join(material.facts)))
@@ -358,7 +368,7 @@ def _right_answers(plain: Sequence[Material], criterion: Criterion) -> list[Mate
     return right
 
 
-def _beginning(document: str) -> str:
+def _first_sentences(document: str) -> str:
     """Return the first two sentences of a document."""
     spans = sentence_spans(document)[:2]
     return document[spans[0][0] : spans[-1][1]] if spans else document
@@ -373,7 +383,9 @@ def _is_most_frequent(scores: Sequence[float | None]) -> list[float | None]:
     return [None if score is None else float(score == most_frequent) for score in scores]
 
 
-def _changes(before: Sequence[float | None], after: Sequence[float | None]) -> list[float | None]:
+def _differences(
+    before: Sequence[float | None], after: Sequence[float | None]
+) -> list[float | None]:
     """Return the change of each verdict; None if either verdict is missing."""
     changes: list[float | None] = []
     for first, second in zip(before, after, strict=True):
@@ -407,69 +419,69 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
     >>> audit_findings(pd.DataFrame(rows, columns=["probe", "value", "verdict"]))
     ['its verdict is 0 on right and on wrong answers', 'it does not recognise right answers']
     """
-    states = dict(zip(audit["probe"], audit["verdict"], strict=True))
-    values: dict[str, float] = {}
-    for probe, value in zip(audit["probe"], audit["value"], strict=True):
-        if not pd.isna(value):
-            values[probe] = float(value)
     findings = []
-    changes = [values.get(probe, 0.0) for probe in (*OF_ANSWERS, "repeated", "levels reversed")]
-    never_changes = not any(changes)
-    if {"right answers", "wrong but fluent"} <= values.keys() and never_changes:
-        on_right = 1 - values["right answers"]  # the probe's value is the distance from 1
-        on_wrong = values["wrong but fluent"]
-        if on_right == on_wrong:
-            findings.append(f"its verdict is {on_wrong:g} on right and on wrong answers")
-    if values.get("same verdict") == 1:
+    scored = audit.dropna(subset="value")
+    value_of = dict(zip(scored["probe"], scored["value"].astype(float), strict=True))
+    constant = _constant_verdict(value_of)
+    if constant is not None:
+        findings.append(f"its verdict is {constant:g} on right and on wrong answers")
+    if value_of.get("same verdict") == 1:
         findings.append("its verdict is the same on all answers")
     for row in agreement:
         is_kappa = row["between"] == "judge-human" and row["statistic"] == "kappa"
         if is_kappa and (pd.isna(row["ci_low"]) or row["ci_low"] <= 0):
             findings.append(f"its agreement with {row['n']} labels is not shown to exceed chance")
-    unscored = [probe for probe, state in states.items() if state == "unscored"]
+    unscored = audit.loc[audit["verdict"] == "unscored", "probe"].tolist()
     if unscored:
         findings.append(f"it gave no verdict that could be read: {', '.join(unscored)}")
-    failed = [probe for probe, state in states.items() if state == "fail"]
+    failed = {*audit.loc[audit["verdict"] == "fail", "probe"]}
     return findings + [fault for probe, fault in _FAULTS.items() if probe in failed]
 
 
-def _repeated(
-    plain: Sequence[Material], criterion: Criterion, model: LLM, asking: Mapping[str, Any]
+def _constant_verdict(value_of: Mapping[str, float]) -> float | None:
+    """Return the verdict that a judge gives to right and wrong answers alike; None if it distinguishes
+    them, or if no right or wrong answers are known. `value_of` has the values of the scored probes.
+    """
+    probes_of_change = (*OF_ANSWERS, "repeated", "levels reversed")
+    if any(value_of.get(probe, 0.0) for probe in probes_of_change):
+        return None
+    if "right answers" not in value_of or "wrong but fluent" not in value_of:
+        return None
+    on_right = 1 - value_of["right answers"]  # the probe's value is the distance from 1
+    on_wrong = value_of["wrong but fluent"]
+    return on_wrong if on_right == on_wrong else None
+
+
+def _distances_of_repeats(
+    plain: Sequence[Material], criterion: Criterion, model: LLM, request_options: Mapping[str, Any]
 ) -> list[float | None]:
     """Return, for each answer, the mean distance between the verdicts of three equal requests at
     temperature 0; None for fewer than two verdicts. `plain` has the unchanged answers.
     """
-    samples = verdicts(plain, criterion, model, n_samples=_REPEATS, temperature=0.0, **asking)
-    distances: list[float | None] = []
-    for row in samples:
-        scored = [verdict for verdict in row if verdict is not None]
-        pairs = [abs(first - second) for first, second in combinations(scored, 2)]
-        distances.append(fmean(pairs) if pairs else None)
-    return distances
+    samples_of_answers = verdicts(
+        plain, criterion, model, n_samples=_REPEATS, temperature=0.0, **request_options
+    )
+    mean_distances: list[float | None] = []
+    for samples in samples_of_answers:
+        scored = [verdict for verdict in samples if verdict is not None]
+        distances = [abs(first - second) for first, second in combinations(scored, 2)]
+        mean_distances.append(fmean(distances) if distances else None)
+    return mean_distances
 
 
-def _row(
+def _probe_row(
     probe: str, values: Sequence[float | None], criterion: str, n_questions: int
 ) -> dict[str, object]:
     """Return the row of a probe in the table of `judge_audit`.
 
     Args:
         probe: its name.
-        values: the value of each answer, None for an unscored one, in the order of `_interval`.
+        values: the value of each answer, None for an unscored one, in the order of
+            `_means_of_questions`.
         criterion: the built-in criterion that is audited, or the user's.
         n_questions: the number of questions that the answers are about.
     """
     scored = [value for value in values if value is not None]
-    bound = AUDIT_BOUNDS[probe]
-    is_change = probe in OF_ANSWERS
-    low, high = _interval(values, n_questions, is_change, 0.05)
-    # one-sided 5 % over all probes (Bonferroni), which is two-sided 10 %
-    alpha_of_probe = 0.1 / len(AUDIT_BOUNDS)
-    safe_low, safe_high = _interval(values, n_questions, is_change, alpha_of_probe)
-    # By other criteria an addition may lower the verdict with reason: padding is off the point, and a
-    # named author is a claim without support.
-    may_not_fall = is_change and probe != "truncated" and criterion == "correctness"
-    has_failed = safe_low > bound or (may_not_fall and safe_high < -bound)
     row = {
         "probe": probe,
         "n": len(scored),
@@ -477,33 +489,40 @@ def _row(
         "value": None,
         "ci_low": None,
         "ci_high": None,
-        "bound": bound,
+        "bound": AUDIT_BOUNDS[probe],
         "verdict": "unscored",
     }
     if scored:
+        means = _means_of_questions(values, n_questions)
+        interval = _interval_of_changes if probe in OF_ANSWERS else _interval_of_fraction
         row["value"] = fmean(scored)
-        row["ci_low"] = low
-        row["ci_high"] = high
-        row["verdict"] = "fail" if has_failed else "pass"
+        row["ci_low"], row["ci_high"] = interval(means, 0.05)
+        # one-sided 5 % over all probes (Bonferroni), which is two-sided 10 %
+        safe_interval = interval(means, 0.1 / len(AUDIT_BOUNDS))
+        row["verdict"] = "fail" if _exceeds_bound(probe, criterion, safe_interval) else "pass"
     return row
 
 
-def _interval(
-    values: Sequence[float | None], n_questions: int, is_change: bool, alpha: float
-) -> tuple[float, float]:
-    """Return the ends of an interval of the mean over questions, at the level 1 - alpha; the right and
-    the wrong answer to a question are one observation.
+def _exceeds_bound(probe: str, criterion: str, interval: tuple[float, float]) -> bool:
+    """Return True if the whole interval of a probe's value is above its bound; for an addition to the
+    answer, judged by correctness, also if it is below the negative bound.
 
-    Values from 0 to 1 have the interval of Clopper and Pearson (1934), exact for 0 and 1 and
-    conservative in between. Changes are from -1 to 1; z^2 / 8 observations of -1 and of 1 and z^2 / 4
-    of 0 are added to them, so that the interval of equal changes has a length (Agresti & Min 2005).
+    By other criteria an addition may lower the verdict with reason: padding is off the point, and a
+    named author is a claim without support.
+    """
+    low, high = interval
+    bound = AUDIT_BOUNDS[probe]
+    is_addition = probe in OF_ANSWERS and probe != "truncated"
+    may_not_fall = is_addition and criterion == "correctness"
+    return low > bound or (may_not_fall and high < -bound)
 
-    Args:
-        values: one value per question, or the values of all right answers and then of all wrong
-            answers, in the same order of questions; None for an unscored answer.
-        n_questions: the number of questions.
-        is_change: the values are changes from -1 to 1.
-        alpha: the probability that the interval is wrong.
+
+def _means_of_questions(values: Sequence[float | None], n_questions: int) -> list[float]:
+    """Return the mean value of each question with a value: the right and the wrong answer to a question
+    are one observation.
+
+    `values` has one value per question, or the values of all right answers and then of all wrong
+    answers, in the same order of questions; None for an unscored answer.
     """
     means = []
     for i in range(n_questions):
@@ -511,19 +530,32 @@ def _interval(
         scored = [value for value in values_of_question if value is not None]
         if scored:
             means.append(fmean(scored))
-    if not is_change:
-        from scipy.stats import (
-            beta,
-        )  # takes longer to import than all that evaluations use of scipy
+    return means
 
-        hits = sum(means)
-        n = len(means)
-        low = beta.ppf(alpha / 2, hits, n - hits + 1) if hits else 0.0
-        high = beta.ppf(1 - alpha / 2, hits + 1, n - hits) if hits < n else 1.0
-        return float(low), float(high)
+
+def _interval_of_fraction(values: Sequence[float], alpha: float) -> tuple[float, float]:
+    """Return the ends of an interval of the mean of values from 0 to 1, at the level 1 - alpha, as
+    Clopper and Pearson (1934): exact for 0 and 1 and conservative in between.
+    """
+    # takes longer to import than all that evaluations use of scipy
+    from scipy.stats import beta
+
+    hits = sum(values)
+    n = len(values)
+    low = beta.ppf(alpha / 2, hits, n - hits + 1) if hits else 0.0
+    high = beta.ppf(1 - alpha / 2, hits + 1, n - hits) if hits < n else 1.0
+    return float(low), float(high)
+
+
+def _interval_of_changes(changes: Sequence[float], alpha: float) -> tuple[float, float]:
+    """Return the ends of an interval of the mean of changes from -1 to 1, at the level 1 - alpha.
+
+    z^2 / 8 observations of -1 and of 1 and z^2 / 4 of 0 are added, so that the interval of equal
+    changes has a length (Agresti & Min 2005).
+    """
     z = NormalDist().inv_cdf(1 - alpha / 2)
-    points = [*means, -1.0, 1.0, 0.0]
-    weights = [*([1.0] * len(means)), z**2 / 8, z**2 / 8, z**2 / 4]
+    points = [*changes, -1.0, 1.0, 0.0]
+    weights = [*([1.0] * len(changes)), z**2 / 8, z**2 / 8, z**2 / 4]
     center = fmean(points, weights)
     variance = fmean([(point - center) ** 2 for point in points], weights)
     half_width = z * math.sqrt(variance / sum(weights))

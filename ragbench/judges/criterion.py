@@ -120,12 +120,29 @@ class Criterion(metaclass=Suggesting):
                 "underscores, such as 'politeness'"
             )
         where = f"criterion {self.name!r}"
-        if self.function is None and not (isinstance(self.question, str) and self.question.strip()):
-            raise ConfigError(f"{where} has no question; state what the judge decides")
-        if self.function is not None and not callable(self.function):
+        self._check_question_or_function(where)
+        self._check_options(where)
+        self._set("levels", _checked_levels(self.levels, where))
+        self._set("needs", tuple(self.needs))
+        self._set("optional", tuple(self.optional))
+        self._set("anchors", {_level_name(name): text for name, text in self.anchors.items()})
+        check_known(f"level of {where}", self.levels, *self.anchors)
+        self._set("examples", _checked_examples(self.examples, self.levels, where))
+        if self.examples and self.form not in _WITH_LEVELS:
+            raise ConfigError(f"{where}: examples go with levels, and form is {self.form!r}")
+
+    def _check_question_or_function(self, where: str) -> None:
+        """Raise ConfigError without a question for a judge, or with a function that cannot be called."""
+        if self.function is None:
+            if not isinstance(self.question, str) or not self.question.strip():
+                raise ConfigError(f"{where} has no question; state what the judge decides")
+            return
+        if not callable(self.function):
             raise ConfigError(f"{where}: function is {self.function!r}; expected a function")
-        if self.function is not None:
-            check_call(f"the function of {where}", self.function, "case", "answer", "contexts")
+        check_call(f"the function of {where}", self.function, "case", "answer", "contexts")
+
+    def _check_options(self, where: str) -> None:
+        """Raise ConfigError if an option has an unknown value or another type."""
         if not isinstance(self.higher_is_better, bool):
             raise ConfigError(
                 f"{where}: higher_is_better is {self.higher_is_better!r}; expected true or false"
@@ -140,17 +157,9 @@ class Criterion(metaclass=Suggesting):
         check_known(f"about of {where}", ("answer", "contexts", "document"), self.about)
         if not isinstance(self.wording_of, str):
             raise ConfigError(f"{where}: wording_of is {self.wording_of!r}; expected a name")
-        self._set("levels", _checked_levels(self.levels, where))
-        self._set("needs", tuple(self.needs))
-        self._set("optional", tuple(self.optional))
-        self._set("anchors", {_level(name): text for name, text in self.anchors.items()})
-        check_known(f"level of {where}", self.levels, *self.anchors)
-        self._set("examples", _checked_examples(self.examples, self.levels, where))
-        if self.examples and self.form not in _WITH_LEVELS:
-            raise ConfigError(f"{where}: examples go with levels, and form is {self.form!r}")
 
     def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, value)  # the class is frozen
 
     @property
     def values(self) -> dict[str, float]:
@@ -184,7 +193,9 @@ class Criterion(metaclass=Suggesting):
         bounds = (0.0, 1.0)
         if self.form in _WITH_LEVELS and self.function is None:
             bounds = (min(self.values.values()), max(self.values.values()))
-        label_of = {"reference": "reference_answer", "facts": "gold_facts"}
+        # the labels of a case that it needs
+        label_of_need = {"reference": "reference_answer", "facts": "gold_facts"}
+        labels = tuple(label_of_need[need] for need in self.needs if need in label_of_need)
         return Measure(
             f"llm_{self.name}",
             perspective="judge",
@@ -193,7 +204,7 @@ class Criterion(metaclass=Suggesting):
             source="a criterion of the user",
             bounds=bounds,
             higher_is_better=self.higher_is_better,
-            labels=tuple(label_of[need] for need in self.needs if need != "contexts"),
+            labels=labels,
             judged=True,
         )
 
@@ -203,16 +214,17 @@ class Criterion(metaclass=Suggesting):
         and the SHA-256 of its source. Empty fields are left out.
         """
         plain: dict[str, Any] = {}
-        for part in fields(self):
-            value = getattr(self, part.name)
-            if part.name == "function" and value is not None:
-                value = _described(value)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name == "function" and value is not None:
+                value = _function_identity(value)
             elif isinstance(value, Mapping):
                 value = dict(value)
             elif isinstance(value, tuple):
                 value = [dict(item) if isinstance(item, Mapping) else item for item in value]
-            if value not in (None, "", [], {}):
-                plain[part.name] = value
+            is_empty = value in (None, "", [], {})
+            if not is_empty:
+                plain[each.name] = value
         return plain
 
     @property
@@ -222,10 +234,10 @@ class Criterion(metaclass=Suggesting):
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _level(name: object) -> str:
+def _level_name(name: object) -> str:
     """Return the name of a level as a judge writes it.
 
-    >>> _level(True), _level(3), _level("partly ")
+    >>> _level_name(True), _level_name(3), _level_name("partly ")
     ('true', '3', 'partly')
     """
     return str(name).lower() if isinstance(name, bool) else str(name).strip()
@@ -244,33 +256,42 @@ def _checked_levels(levels: Mapping[Any, Any], where: str) -> dict[str, float | 
         )
     checked: dict[str, float | None] = {}
     for given, value in levels.items():
-        name = _level(given)
+        name = _level_name(given)
         if not name or "\n" in name or len(name) > 80:
             raise ConfigError(f"{where}: a level cannot be named {given!r}; write a word or two")
         if name.casefold() in {other.casefold() for other in checked}:
             raise ConfigError(f"{where} has the level {name!r} twice")
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            checked[name] = None
-            continue
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 <= value <= 1:
-            raise ConfigError(
-                f"{where}: level {name!r} is {value!r}; expected a number from 0 to 1 (of a scale to "
-                "5, 4 is 0.8), or None for no value"
-            )
-        checked[name] = float(value)
-    if len({value for value in checked.values() if value is not None}) < 2:
+        checked[name] = _checked_value(value, f"{where}: level {name!r}")
+    distinct_values = set(checked.values()) - {None}
+    if len(distinct_values) < 2:
         raise ConfigError(f"{where} has one value only; give two or more levels of different value")
     return checked
+
+
+def _checked_value(value: Any, where: str) -> float | None:
+    """Return the value of a level; None for None and NaN. ConfigError if it is not from 0 to 1."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:
+        raise ConfigError(
+            f"{where} is {value!r}; expected a number from 0 to 1 (of a scale to 5, 4 is 0.8), or "
+            "None for no value"
+        )
+    return float(value)
 
 
 def _checked_examples(
     examples: Any, levels: Mapping[str, float | None], where: str
 ) -> tuple[dict[str, str], ...]:
-    """Return the examples with texts in all fields; ConfigError for one that cannot be used."""
-    checked = []
+    """Return the examples (a list of tables: field -> text) with texts in all fields.
+
+    Raises:
+        ConfigError: an example has an unknown field, no verdict, or one that is not a level.
+    """
     if isinstance(examples, Mapping | str) or not isinstance(examples, Iterable):
         raise ConfigError(f"{where}: examples is {examples!r}; expected a list of tables")
+    checked = []
     for number, example in enumerate(examples, 1):
         place = f"{where}, example {number}"
         if not isinstance(example, Mapping):
@@ -279,14 +300,16 @@ def _checked_examples(
         if "verdict" not in example:
             raise ConfigError(f"{place} has no verdict; expected one of {', '.join(levels)}")
         texts = {name: str(text) for name, text in example.items()}
-        texts["verdict"] = _level(example["verdict"])
+        texts["verdict"] = _level_name(example["verdict"])
         check_known(f"verdict of {place}", levels, texts["verdict"])
         checked.append(texts)
     return tuple(checked)
 
 
-def _described(function: Any) -> str:
-    """Return the name of a function and the digest of its source; the name alone if it has no source."""
+def _function_identity(function: Any) -> str:
+    """Return the name of a function and the digest of its source, by which a change of the function is
+    noticed; the name alone if it has no source.
+    """
     module = getattr(function, "__module__", "") or ""
     name = f"{module}:{object_name(function)}"
     try:
@@ -297,7 +320,8 @@ def _described(function: Any) -> str:
 
 
 def criterion_of(name: str, table: Any, where: str = "") -> Criterion:
-    """Return the criterion in a table of a file or a grid; `where` names the place in errors.
+    """Return the criterion of this name that a table of a file or a grid describes (a `Criterion` is
+    returned unchanged); `where` names the file in errors.
 
     >>> criterion_of("politeness", {"question": "Is it polite?", "levels": {"yes": 1.0, "no": 0.0}}).needs
     ()
@@ -312,10 +336,10 @@ def criterion_of(name: str, table: Any, where: str = "") -> Criterion:
         raise ConfigError(
             f"{prefix}[{name}] is {table!r}; expected a table with question and levels"
         )
-    known = [part.name for part in fields(Criterion) if part.name not in ("name", "function")]
+    field_names = [each.name for each in fields(Criterion) if each.name not in ("name", "function")]
     for key in table:
-        if key not in known:
-            raise ConfigError(f"{prefix}[{name}] {unknown('field', key, known)}")
+        if key not in field_names:
+            raise ConfigError(f"{prefix}[{name}] {unknown('field', key, field_names)}")
     try:
         return Criterion(name, **table)
     except ConfigError as exc:
@@ -350,7 +374,7 @@ def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ..
         ConfigError: a name is unknown, a criterion cannot be used, or two criteria have one name.
     """
     criteria: dict[str, Criterion] = {}
-    for criterion in _loaded(given, folder):
+    for criterion in _criteria_of_value(given, folder):
         first = criteria.setdefault(criterion.name, criterion)
         if first.digest != criterion.digest:
             raise ConfigError(
@@ -361,7 +385,7 @@ def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ..
     return tuple(criteria.values())
 
 
-def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
+def _criteria_of_value(given: Any, folder: str | Path) -> list[Criterion]:
     """Return the criteria that a value of any kind stands for, as `load_criteria`; a criterion that is
     named twice is returned twice.
 
@@ -373,20 +397,20 @@ def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
     if isinstance(given, Criterion):
         return [given]
     if isinstance(given, str):
-        for part in given.split(","):
-            if name := part.strip():
-                criteria += _named(name, folder)
+        names = [name.strip() for name in given.split(",") if name.strip()]
+        for name in names:
+            criteria += _criteria_of_name(name, folder)
         return criteria
     if isinstance(given, Mapping):
         return [criterion_of(str(name), table) for name, table in given.items()]
     if isinstance(given, Path):
-        return _of_file(given)
+        return _criteria_of_file(given)
     if callable(given):
         meaning = (inspect.getdoc(given) or "").partition("\n")[0]
         return [Criterion(object_name(given), function=given, meaning=meaning)]
     if isinstance(given, Iterable):
         for item in given:
-            criteria += _loaded(item, folder)
+            criteria += _criteria_of_value(item, folder)
         return criteria
     raise ConfigError(
         f"{given!r} is not a criterion; expected a name, rb.Criterion(name, question), a function, "
@@ -394,7 +418,7 @@ def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
     )
 
 
-def _named(name: str, folder: str | Path) -> list[Criterion]:
+def _criteria_of_name(name: str, folder: str | Path) -> list[Criterion]:
     """Return the criteria of a built-in name, a TOML file, an import path "package.module:attribute", or
     the name of a user's criterion that was loaded before.
 
@@ -404,18 +428,18 @@ def _named(name: str, folder: str | Path) -> list[Criterion]:
     if name in CRITERIA:
         return [BUILT_IN[name]]
     if name.endswith(".toml"):
-        return _of_file(Path(folder) / expanded(name))
+        return _criteria_of_file(Path(folder) / expanded(name))
     if ":" in name:
         value = imported(name, "criterion", folder)
         if isinstance(value, str):
             raise ConfigError(f"criterion {name!r} is a text; expected rb.Criterion or a function")
-        return _loaded(value, folder)
+        return _criteria_of_value(value, folder)
     if name in _own:
         return [_own[name]]
     raise ConfigError(unknown("criterion", name, [*CRITERIA, *_own]))
 
 
-def _of_file(path: Path) -> list[Criterion]:
+def _criteria_of_file(path: Path) -> list[Criterion]:
     """Return the criteria in a TOML file, a table each.
 
     Raises:

@@ -1,8 +1,8 @@
 """Requests to a judge, with samples and one repair of each reply that cannot be read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench import llms
 from ragbench.judges.criterion import SUPPORT_FORMS, Criterion
@@ -17,6 +17,13 @@ SAMPLING_TEMPERATURE = 0.7
 
 _TURNS = "earlier turns"
 _BETWEEN = "\n\n--- repair ---\n\n"
+
+
+class JudgeTask(NamedTuple):
+    """The criteria to ask about in one request, and the position of the answer that they are about."""
+
+    answer: int
+    criteria: tuple[Criterion, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,89 +63,117 @@ def verdicts(
         temperature: None means 0 for a single sample, else SAMPLING_TEMPERATURE.
         concurrency, timeout_s: as in `generate_many`.
     """
-    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-    judged = ask(llm, _alone(materials, criterion), materials, n_samples, temperature, **options)
-    return [
-        [judged[i, criterion.name, sample].value for sample in range(n_samples)]
-        for i in range(len(materials))
-    ]
+    judged = request_judgements(
+        llm,
+        _one_task_each(materials, criterion),
+        materials,
+        n_samples,
+        temperature,
+        concurrency=concurrency,
+        timeout_s=timeout_s,
+    )
+    values = []
+    for i in range(len(materials)):
+        values.append([judged[i, criterion.name, sample].value for sample in range(n_samples)])
+    return values
 
 
 def judged_materials(
-    materials: Sequence[Material], criterion: Criterion, llm: LLM, **asking: Any
+    materials: Sequence[Material], criterion: Criterion, llm: LLM, **request_options: Any
 ) -> list[Judgement]:
     """Return for each material its judgement; every material is sent to the judge.
 
     Args:
-        asking: options of `generate_many`.
+        request_options: options of `generate_many`.
     """
-    judged = ask(llm, _alone(materials, criterion), materials, **asking)
+    judged = request_judgements(
+        llm, _one_task_each(materials, criterion), materials, **request_options
+    )
     return [judged[i, criterion.name, 0] for i in range(len(materials))]
 
 
-def _alone(
-    materials: Sequence[Material], criterion: Criterion
-) -> list[tuple[int, tuple[Criterion, ...]]]:
-    return [(i, (criterion,)) for i in range(len(materials))]
+def _one_task_each(materials: Sequence[Material], criterion: Criterion) -> list[JudgeTask]:
+    return [JudgeTask(i, (criterion,)) for i in range(len(materials))]
 
 
-def ask(
+def request_judgements(
     llm: LLM,
-    groups: Sequence[tuple[int, tuple[Criterion, ...]]],
+    tasks: Sequence[JudgeTask],
     materials: Sequence[Material],
     n_samples: int = 1,
     temperature: float | None = None,
-    **asking: Any,
+    **request_options: Any,
 ) -> Judged:
-    """Return the judgements by (number of the material, criterion, number of the sample).
+    """Send requests to a judge, and return its judgements by (position of the answer, criterion, number
+    of the sample).
 
     A reply that cannot be read is requested once more, with its problem; if the second reply cannot
     be read either, the judgement is unscored.
 
     Args:
-        groups: (number of a material, the criteria to ask about in one request).
-        materials: what the judge sees.
+        llm: the judge.
+        tasks: the answers and criteria to judge them by.
+        materials: what the judge sees of each answer.
         n_samples: how often each request is sent.
         temperature: as in `verdicts`.
-        asking: options of `generate_many`.
+        request_options: options of `generate_many`.
     """
     if temperature is None:
         temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
     judged: Judged = {}
     requests = []
-    for i, criteria in groups:
+    for i, criteria in tasks:
         prompt = write_request(criteria, materials[i])
         requests += [_Request(i, sample, criteria, prompt) for sample in range(n_samples)]
-    for kind in ("", "repair of "):
-        # a reply that was cut would be cut again at the same length
-        length_factor = 2 if kind else 1
+    for is_repair in (False, True):
         repairs = []
-        for criteria in dict.fromkeys(request.criteria for request in requests):
-            group = [request for request in requests if request.criteria == criteria]
-            completions = llms.generate_many(
-                llm,
-                [request.prompt for request in group],
-                system=JUDGE_SYSTEM,
-                max_tokens=sum(criterion.max_tokens for criterion in criteria) * length_factor,
-                temperature=temperature,
-                schema=reply_schema(criteria),
-                samples=[request.sample for request in group],
-                **asking,
-                label=f"{kind}{', '.join(criterion.name for criterion in criteria)}",
-            )
-            for request, completion in zip(group, completions, strict=True):
-                material = materials[request.answer]
-                problems = _take(request, completion, material, judged, llm.name)
-                if problems:
-                    problem = "; ".join(dict.fromkeys(problems.values()))
-                    unread = tuple(each for each in criteria if each.name in problems)
-                    prompt = write_request(unread, material, problem=problem, reply=completion.text)
-                    repairs.append(replace(request, criteria=unread, prompt=prompt))
+        for request, completion in _send(requests, llm, temperature, is_repair, request_options):
+            material = materials[request.answer]
+            problem_of = _add_judgements(request, completion, material, judged, llm.name)
+            if problem_of:
+                repairs.append(_repair(request, material, completion.text, problem_of))
         requests = repairs
     return judged
 
 
-def _take(
+def _send(
+    requests: Sequence[_Request],
+    llm: LLM,
+    temperature: float,
+    is_repair: bool,
+    request_options: Mapping[str, Any],
+) -> Iterator[tuple[_Request, Completion]]:
+    """Yield each request with its completion; requests by the same criteria are sent together."""
+    for criteria in dict.fromkeys(request.criteria for request in requests):
+        batch = [request for request in requests if request.criteria == criteria]
+        max_tokens = sum(criterion.max_tokens for criterion in criteria)
+        names = ", ".join(criterion.name for criterion in criteria)
+        completions = llms.generate_many(
+            llm,
+            [request.prompt for request in batch],
+            system=JUDGE_SYSTEM,
+            # a reply that was cut would be cut again at the same length
+            max_tokens=2 * max_tokens if is_repair else max_tokens,
+            temperature=temperature,
+            schema=reply_schema(criteria),
+            samples=[request.sample for request in batch],
+            **request_options,
+            label=f"repair of {names}" if is_repair else names,
+        )
+        yield from zip(batch, completions, strict=True)
+
+
+def _repair(
+    request: _Request, material: Material, reply: str, problem_of: Mapping[str, str]
+) -> _Request:
+    """Return the request for the verdicts that could not be read in a reply (criterion -> problem)."""
+    unread = tuple(each for each in request.criteria if each.name in problem_of)
+    problem = "; ".join(dict.fromkeys(problem_of.values()))
+    prompt = write_request(unread, material, problem=problem, reply=reply)
+    return replace(request, criteria=unread, prompt=prompt)
+
+
+def _add_judgements(
     request: _Request, completion: Completion, material: Material, judged: Judged, model: str
 ) -> dict[str, str]:
     """Add the judgements of one completion to `judged`; a repair is joined with the judgement of the
@@ -154,18 +189,16 @@ def _take(
     Returns:
         criterion -> problem, for verdicts that could not be read.
     """
-    scored_by_criterion, problems = _scored(request, completion, material)
-    for criterion in request.criteria:
-        scored = scored_by_criterion[criterion.name]
+    score_of, problem_of = _score_completion(request, completion, material)
+    for number, criterion in enumerate(request.criteria):
+        scored = score_of[criterion.name]
         explanation = scored.explanation
         length = len(material.answer)
         if "answer" in criterion.shows and length > MAX_ANSWER:
             note = f"Judged by the first {MAX_ANSWER} of {length} characters."
             explanation = f"{note}\n{explanation}"
         # the usage of a request counts once, at its first criterion
-        usage: tuple[Completion, ...] = ()
-        if criterion is request.criteria[0]:
-            usage = (replace(completion, text=""),)
+        usage = (replace(completion, text=""),) if number == 0 else ()
         judgement = Judgement(
             material.query_id,
             criterion.name,
@@ -181,14 +214,13 @@ def _take(
             usage=usage,
         )
         key = (request.answer, criterion.name, request.sample)
-        earlier = judged.get(key)
-        if earlier:
-            judgement = _repaired(earlier, judgement)
+        if key in judged:  # by the first reply, which could not be read
+            judgement = _join_repair(judged[key], judgement)
         judged[key] = judgement
-    return problems
+    return problem_of
 
 
-def _repaired(earlier: Judgement, repair: Judgement) -> Judgement:
+def _join_repair(earlier: Judgement, repair: Judgement) -> Judgement:
     """Return the judgement of a repair with the prompt of the first request, both replies, and the
     usage of both requests.
     """
@@ -200,7 +232,7 @@ def _repaired(earlier: Judgement, repair: Judgement) -> Judgement:
     )
 
 
-def _scored(
+def _score_completion(
     request: _Request, completion: Completion, material: Material
 ) -> tuple[dict[str, Scored], dict[str, str]]:
     """Score the verdicts in a completion.
@@ -217,34 +249,33 @@ def _scored(
         return {criterion.name: failed for criterion in request.criteria}, {}
     is_cut = completion.finish == "length"
     verdicts = read_verdicts(completion.text, request.criteria, cut=is_cut, material=material.texts)
-    scored = {}
-    problems = {}
+    score_of = {}
+    problem_of = {}
     for criterion in request.criteria:
         name = criterion.name
         try:
             verdict = verdicts[name]
             if isinstance(verdict, UnreadableError):
                 raise verdict
-            scored[name] = score(verdict, *_numbered_material(criterion, material))
+            score_of[name] = score(verdict, *_numbered_parts(criterion, material))
         except UnreadableError as exc:
             note = " (it was cut at max_tokens)" if is_cut else ""
-            problems[name] = f"{exc}{note}"
-            explanation = f"the judge's reply could not be read: {problems[name]}"
-            scored[name] = Scored(None, explanation, "unreadable")
-    return scored, problems
+            problem_of[name] = f"{exc}{note}"
+            explanation = f"the judge's reply could not be read: {problem_of[name]}"
+            score_of[name] = Scored(None, explanation, "unreadable")
+    return score_of, problem_of
 
 
-def _numbered_material(
+def _numbered_parts(
     criterion: Criterion, material: Material
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names and the texts of the parts that a verdict refers to by their numbers.
-
-    These are the documents, by their ids; the earlier turns of a conversation count as the last one,
-    for the forms that look for support. For the form "facts" the names are the facts, without texts.
+    """Return the names and the texts of the parts that a verdict refers to by their numbers: the ids and
+    texts of the documents, or the facts, without texts.
     """
     if criterion.form == "facts":
         return material.facts, ()
     if criterion.form in SUPPORT_FORMS and material.history:
+        # the earlier turns of a conversation count as the last document
         turns = "\n".join(message["content"] for message in material.history)
         return (*material.chunk_ids, _TURNS), (*material.documents, turns)
     return material.chunk_ids, material.documents

@@ -8,7 +8,7 @@ from ragbench import llms
 from ragbench.errors import ConfigError, DataError, JudgeWarning, unknown, warn_user
 from ragbench.extension import object_name, returned_number
 from ragbench.judges.criterion import CRITERIA, SUPPORT_FORMS, Criterion, load_criteria
-from ragbench.judges.judge_requests import ask
+from ragbench.judges.judge_requests import JudgeTask, request_judgements
 from ragbench.judges.material import Material, materials_of
 from ragbench.llms.providers import OWN_PREFIXES
 from ragbench.llms.reply_text import read_outcome
@@ -97,26 +97,28 @@ def judge(
     if model is not None and not allow_same_model:
         warn_of_same_model(answers, model)
 
+    cases = dataset.case_of
     judgement_of: dict[tuple[int, str], Judgement] = {}  # by position of the answer and criterion
-    groups: list[tuple[int, tuple[Criterion, ...]]] = []  # criteria to ask about in one request
+    tasks: list[JudgeTask] = []
     for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
-        open_criteria = []
+        for_judge = []  # criteria
         for each in criteria:
-            judgement = _without_request(answer, material, each)
+            judgement = _judge_without_request(answer, material, each)
             if judgement is None and each.function is not None:
-                case = dataset.case_of[answer.query_id]
-                judgement = _computed(each, case, answer, material)
+                judgement = _judge_by_function(each, cases[answer.query_id], answer, material)
             if judgement is None:
-                open_criteria.append(each)
+                for_judge.append(each)
             else:
                 judgement_of[i, each.name] = judgement
-        if combine_criteria and open_criteria:
-            groups.append((i, tuple(open_criteria)))
+        if combine_criteria and for_judge:
+            tasks.append(JudgeTask(i, tuple(for_judge)))
         else:
-            groups += [(i, (each,)) for each in open_criteria]
+            tasks += [JudgeTask(i, (each,)) for each in for_judge]
     if model is not None:
-        judged = ask(model, groups, materials, concurrency=concurrency, timeout_s=timeout_s)
-        for (i, name, _), judgement in judged.items():
+        judged = request_judgements(
+            model, tasks, materials, concurrency=concurrency, timeout_s=timeout_s
+        )
+        for (i, name, _sample), judgement in judged.items():
             judgement_of[i, name] = judgement
     judgements = []
     for i in range(len(answers)):
@@ -131,14 +133,12 @@ def _judging_model(criteria: Sequence[Criterion], llm: LLMLike | None) -> LLM | 
     Raises:
         ConfigError: a criterion needs a judge and none is named.
     """
-    for criterion in criteria:
-        if criterion.function is None:
-            if llm is None or llm == "":
-                raise ConfigError(
-                    f"criterion {criterion.name!r} is judged by a language model; name one"
-                )
-            return llms.load_llm(llm)
-    return None
+    names = [criterion.name for criterion in criteria if criterion.function is None]
+    if not names:
+        return None
+    if llm is None or llm == "":
+        raise ConfigError(f"criterion {names[0]!r} is judged by a language model; name one")
+    return llms.load_llm(llm)
 
 
 def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
@@ -153,7 +153,9 @@ def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
             )
 
 
-def _computed(criterion: Criterion, case: Case, answer: Answer, material: Material) -> Judgement:
+def _judge_by_function(
+    criterion: Criterion, case: Case, answer: Answer, material: Material
+) -> Judgement:
     """Return the judgement of a criterion that is a function.
 
     Its state is "scored"; "excluded" if the function returns None; "judge_failed" if it raises; and
@@ -180,7 +182,8 @@ def _computed(criterion: Criterion, case: Case, answer: Answer, material: Materi
 def computed_value(
     criterion: Criterion, query_id: str, case: Case, answer: Answer, contexts: Sequence[str]
 ) -> tuple[float | None, str]:
-    """Return the value of a criterion that is a function, and its reason.
+    """Call the function of a criterion, and return its value and its reason; the value is None if the
+    function returns None, the reason "" if it returns a value alone.
 
     Raises:
         DataError: the function fails, or returns something else than a value from 0 to 1, None or
@@ -193,10 +196,10 @@ def computed_value(
         returned = function(case, answer, contexts)
     except Exception as exc:  # a user's function may fail in any way
         raise DataError(f"{where}: {type(exc).__name__}: {exc}") from exc
-    value = returned
-    reason: object = ""
     if isinstance(returned, tuple) and len(returned) == 2:
         value, reason = returned
+    else:
+        value, reason = returned, ""
     if value is None:
         return None, str(reason)
     number = returned_number(value)
@@ -223,14 +226,16 @@ def judgeable(
     # then looked up only for a criterion that shows them to the judge.
     looks_up_contexts = bool(chunks) or "contexts" in criterion.shows
     materials = materials_of(answers, dataset, chunks, contexts=looks_up_contexts)
-    return [
-        material
-        for answer, material in zip(answers, materials, strict=True)
-        if _without_request(answer, material, criterion) is None
-    ]
+    for_judge = []
+    for answer, material in zip(answers, materials, strict=True):
+        if _judge_without_request(answer, material, criterion) is None:
+            for_judge.append(material)
+    return for_judge
 
 
-def _without_request(answer: Answer, material: Material, criterion: Criterion) -> Judgement | None:
+def _judge_without_request(
+    answer: Answer, material: Material, criterion: Criterion
+) -> Judgement | None:
     """Return the judgement of an answer that can be made without a judge; None if a judge is needed.
 
     A failed answer or an abstention, and a missing reference, are unscored. If nothing was retrieved,
@@ -242,24 +247,26 @@ def _without_request(answer: Answer, material: Material, criterion: Criterion) -
         return Judgement(answer.query_id, criterion.name, None, explanation, state=state)
 
     is_of_answer = criterion.about == "answer"
-    if is_of_answer:
-        if answer.failed:
-            reason = answer.error or "no reason is given"
-            return unscored("generation_failed", f"the answer failed: {reason}")
-        if reason := no_answer(answer):
-            return unscored("abstained", reason)
+    if is_of_answer and answer.failed:
+        reason = answer.error or "no reason is given"
+        return unscored("generation_failed", f"the answer failed: {reason}")
+    why_no_answer = no_answer(answer) if is_of_answer else ""
+    if why_no_answer:
+        return unscored("abstained", why_no_answer)
     if "reference" in criterion.needs and material.reference is None:
         return unscored("no_reference", "the question has no reference answer")
     if "facts" in criterion.needs and not material.facts:
         return unscored("no_reference", "the question has no vital facts")
+    # the earlier turns of a conversation count as a document
     has_turns = criterion.form in SUPPORT_FORMS and bool(material.history)
-    if "contexts" in criterion.needs and not material.documents and not has_turns:
-        if is_of_answer:
-            explanation = "nothing was retrieved, so nothing can support the answer"
-            return unscored("retrieval_empty", explanation)
-        explanation = "nothing was retrieved"
-        return Judgement(answer.query_id, criterion.name, 0.0, explanation, state="retrieval_empty")
-    return None
+    is_without_contexts = not material.documents and not has_turns
+    if "contexts" not in criterion.needs or not is_without_contexts:
+        return None
+    if is_of_answer:
+        explanation = "nothing was retrieved, so nothing can support the answer"
+        return unscored("retrieval_empty", explanation)
+    explanation = "nothing was retrieved"
+    return Judgement(answer.query_id, criterion.name, 0.0, explanation, state="retrieval_empty")
 
 
 def no_answer(answer: Answer) -> str:
@@ -276,7 +283,7 @@ def no_answer(answer: Answer) -> str:
     return ""
 
 
-def _bare(name: str) -> str:
+def _bare_model_name(name: str) -> str:
     """Return a model's name without provider and date."""
     provider, _, model = name.partition(":")
     short = model if provider in OWN_PREFIXES else name
@@ -287,8 +294,12 @@ def writer_among(answers: Sequence[Answer], judge: str) -> str:
     """Return the model of the answers that is the judge of this name; "" if the judge wrote none."""
     if judge.endswith("<lambda>"):  # the name that all functions without a name share
         return ""
-    writers = {_bare(answer.usage.model): answer.usage.model for answer in answers if answer.usage}
-    return writers.get(_bare(judge), "")
+    writers = {
+        _bare_model_name(answer.usage.model): answer.usage.model
+        for answer in answers
+        if answer.usage
+    }
+    return writers.get(_bare_model_name(judge), "")
 
 
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:

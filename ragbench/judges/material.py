@@ -54,7 +54,7 @@ def materials_of(
         DataError: an answer belongs to an unknown question or chunk.
     """
     cases = dataset.case_of
-    by_id = chunks_by_id(chunks)
+    chunk_of = chunks_by_id(chunks)
     materials = []
     for answer in answers:
         if answer.query_id not in cases:
@@ -62,28 +62,37 @@ def materials_of(
                 f"there is an answer to query {answer.query_id!r}, which is not among "
                 f"the {len(cases)} of {dataset!r}; pass the dataset that was answered"
             )
-        passages = answer.passage_of
-        texts: Mapping[str, Passage | Chunk] = passages or by_id
-        chunk_ids = answer.contexts if contexts else ()
-        for chunk_id in chunk_ids:
-            if chunk_id not in texts:
-                raise DataError(
-                    f"the answer to query {answer.query_id!r} has the context {chunk_id!r}, which "
-                    f"is not among the {len(texts)} chunks; was it answered from another chunking? "
-                    "Pass the chunks that it was answered from"
-                )
         case = cases[answer.query_id]
         has_reference = bool((case.reference_answer or "").strip())
-        materials.append(
-            Material(
-                answer.query_id,
-                case.text,
-                answer.text,
-                reference=case.reference_answer if has_reference else None,
-                documents=tuple(texts[chunk_id].text for chunk_id in chunk_ids),
-                chunk_ids=chunk_ids,
-                facts=tuple(first_wording for first_wording, *_ in case.vital_facts),
-                history=case.history,
-            )
+        material = Material(
+            answer.query_id,
+            case.text,
+            answer.text,
+            reference=case.reference_answer if has_reference else None,
+            documents=_context_texts(answer, chunk_of) if contexts else (),
+            chunk_ids=answer.contexts if contexts else (),
+            facts=tuple(first_wording for first_wording, *_ in case.vital_facts),
+            history=case.history,
         )
+        materials.append(material)
     return materials
+
+
+def _context_texts(answer: Answer, chunk_of: Mapping[str, Chunk]) -> tuple[str, ...]:
+    """Return the texts of an answer's contexts: of its own passages if it has any, else of the chunks
+    (id -> chunk).
+
+    Raises:
+        DataError: a context is not among them.
+    """
+    source_of: Mapping[str, Passage | Chunk] = answer.passage_of or chunk_of
+    texts = []
+    for chunk_id in answer.contexts:
+        if chunk_id not in source_of:
+            raise DataError(
+                f"the answer to query {answer.query_id!r} has the context {chunk_id!r}, which "
+                f"is not among the {len(source_of)} chunks; was it answered from another chunking? "
+                "Pass the chunks that it was answered from"
+            )
+        texts.append(source_of[chunk_id].text)
+    return tuple(texts)

@@ -169,8 +169,9 @@ _TRUTH = {
 
 
 @lru_cache(maxsize=256)
-def _form(criterion: Criterion) -> type[BaseModel]:
-    """Return the pydantic model of the verdict on a criterion.
+def _model_of_verdict(criterion: Criterion) -> type[BaseModel]:
+    """Return the pydantic model of the verdict on a criterion: the form of the JSON that the judge is to
+    write.
 
     A reply may write a level in upper or lower case. Levels that mean yes and no ("yes", "correct") may
     also be written as a synonym or as JSON's true and false.
@@ -178,37 +179,36 @@ def _form(criterion: Criterion) -> type[BaseModel]:
     if criterion.form != "level":
         return _FORMS[criterion.form]
     levels = criterion.levels
-    words = {name.casefold(): name for name in levels}  # word in a reply -> level
-    truths: dict[bool, str] = {}  # True -> the level that means yes, False -> the one for no
+    level_of_word = {name.casefold(): name for name in levels}
+    level_of_truth: dict[bool, str] = {}  # the levels that mean yes and no, if there are any
     for truth, synonyms in _TRUTH.items():
-        for synonym in synonyms:
-            if synonym in words:
-                truths.setdefault(truth, words[synonym])
-    for truth, name in truths.items():
-        for synonym in _TRUTH[truth]:
-            words.setdefault(synonym, name)
+        named = [level_of_word[synonym] for synonym in synonyms if synonym in level_of_word]
+        if named:
+            level_of_truth[truth] = named[0]
+            for synonym in synonyms:
+                level_of_word.setdefault(synonym, named[0])
 
     def as_level(value: object) -> object:
         """Return the level that a value in a reply stands for: true or false, a level, or a synonym of
         yes and no, also in upper case or with marks of emphasis; raises PydanticCustomError.
         """
         if isinstance(value, bool):
-            return truths.get(value, str(value))
+            return level_of_truth.get(value, str(value))
         word = str(value).strip(" \t\r\n.!*_`\"'")
-        if word.casefold() not in words:
+        if word.casefold() not in level_of_word:
             problem = "{word} is not one of {levels}"
             fields = {"word": repr(word[:60]), "levels": ", ".join(levels)}
             raise PydanticCustomError("level", problem, fields)
-        return words[word.casefold()]
+        return level_of_word[word.casefold()]
 
     schema = WithJsonSchema({"type": "string", "enum": [*levels]})
-    form = create_model(
+    model = create_model(
         "Verdict",
         __base__=LevelVerdict,
         verdict=(Annotated[str, BeforeValidator(as_level), schema], ...),
     )
-    form.level_values = levels
-    return form
+    model.level_values = levels
+    return model
 
 
 VERDICT_FIELDS = {
@@ -236,7 +236,9 @@ def reply_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
     """Return the JSON schema of a reply, in one piece and with only the features that every provider's
     structured output understands.
     """
-    forms: dict[str, Any] = {criterion.name: (_form(criterion), ...) for criterion in criteria}
+    forms: dict[str, Any] = {
+        criterion.name: (_model_of_verdict(criterion), ...) for criterion in criteria
+    }
     return plain_schema(create_model("Reply", **forms))
 
 
@@ -263,11 +265,11 @@ def read_verdicts(
         objects = list(json_spans(text))
     except UnreadableError as problem:
         return {criterion.name: problem for criterion in criteria}
-    shown = [_bare_json(part) for part in material if "{" in part]
+    shown = [_bare_json(part) for part in material if "{" in part]  # the others hold no object
     verdicts: dict[str, BaseModel | UnreadableError] = {}
     for criterion in criteria:
         try:
-            verdict = _verdict(criterion, text, objects, alone=len(criteria) == 1)
+            verdict = _read_verdict(criterion, text, objects, alone=len(criteria) == 1)
             _check_copies(criterion, objects, shown)
             verdicts[criterion.name] = verdict
         except UnreadableError as problem:
@@ -295,57 +297,50 @@ def _check_copies(
     """
     if not shown:
         return
-    for item, _, _ in objects:
-        for part in (item, item.get(criterion.name.casefold())):
-            if not isinstance(part, Mapping):
+    for item, _start, _end in objects:
+        verdict = item.get(criterion.name.casefold())
+        for candidate in (item, verdict):
+            if not isinstance(candidate, Mapping):
                 continue
-            written = _bare_json(json.dumps(part, ensure_ascii=False))
+            written = _bare_json(json.dumps(candidate, ensure_ascii=False))
             if any(written in text for text in shown):
                 raise UnreadableError(
                     f"its verdict on {criterion.name} is copied from a text that it was shown"
                 )
 
 
-def _verdict(
+def _read_verdict(
     criterion: Criterion,
     text: str,
     objects: Sequence[tuple[Mapping[str, Any], int, int]],
     *,
     alone: bool,
 ) -> BaseModel:
-    """Return the verdict on a criterion in a reply, as `read_verdicts`.
+    """Return the verdict on a criterion in a reply, by the rules of `read_verdicts`.
 
-    Candidates are the values of the criterion's name in the JSON objects, and, if the criterion is
-    judged `alone`, the objects themselves. `objects` are the JSON objects of the text with their
-    start and end.
+    `objects` are the JSON objects of the reply's text with their start and end. With `alone`, the
+    criterion is the only one of the request.
 
     Raises:
         UnreadableError: the verdict is missing, incomplete, contradicted, or may be a quotation.
     """
     name = criterion.name
-    key = VERDICT_FIELDS[criterion.form]
-    spans = [(start, stop) for _, start, stop in objects]
+    spans = [(start, end) for _, start, end in objects]
     candidates: list[object] = []
     is_own = False  # True if the reply states a candidate itself, and does not quote it
     for (item, _, _), is_stated in zip(objects, stated(text, spans), strict=True):
-        named: list[object] = []
-        if name.casefold() in item:
-            named.append(item[name.casefold()])
-        if alone and key in item:
-            named.append(item)
-        candidates += named
-        if is_stated and named:
+        candidates_in_object = _candidates_in(item, criterion, alone=alone)
+        candidates += candidates_in_object
+        if is_stated and candidates_in_object:
             is_own = True
-    words = _text_between(text, spans)
+    words = _text_outside(text, spans)
     if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
     if not candidates:
         raise UnreadableError(f"it has no verdict on {name}" if text else "it is empty")
     # A verdict in words never counts alone, but it may contradict the verdict in JSON.
-    verdicts = [
-        _validated(criterion, candidate)
-        for candidate in (*_in_words(criterion, words), *candidates)
-    ]
+    every_candidate = [*_verdicts_in_words(criterion, words), *candidates]
+    verdicts = [_validate(criterion, candidate) for candidate in every_candidate]
     decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
     if any(decision != decisions[-1] for decision in decisions):
         raise UnreadableError(f"it has verdicts on {name} that disagree")
@@ -356,7 +351,20 @@ def _verdict(
     return verdicts[-1]
 
 
-def _text_between(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def _candidates_in(item: Mapping[str, Any], criterion: Criterion, *, alone: bool) -> list[object]:
+    """Return the values in a JSON object that may be the verdict on a criterion: the value of its name;
+    and, if the criterion is judged `alone`, the object itself, which may lack the name around it.
+    """
+    candidates: list[object] = []
+    key = criterion.name.casefold()
+    if key in item:
+        candidates.append(item[key])
+    if alone and VERDICT_FIELDS[criterion.form] in item:
+        candidates.append(item)
+    return candidates
+
+
+def _text_outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
     """Return a text without these spans (start, end), which are in ascending order."""
     parts = []
     end = 0
@@ -367,16 +375,17 @@ def _text_between(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return " ".join(parts)
 
 
-def _validated(criterion: Criterion, candidate: object) -> BaseModel:
-    """Return an object or a bare verdict (as of {"correctness": true}) in the form of the criterion.
+def _validate(criterion: Criterion, candidate: object) -> BaseModel:
+    """Return a candidate as a verdict in the form of the criterion; it is an object with the fields of
+    the form, or the value of its main field alone (true in {"correctness": true}).
 
     Raises:
         UnreadableError: it does not have the form.
     """
-    key = VERDICT_FIELDS[criterion.form]
-    fields = candidate if isinstance(candidate, Mapping) else {key: candidate}
+    main_field = VERDICT_FIELDS[criterion.form]
+    fields = candidate if isinstance(candidate, Mapping) else {main_field: candidate}
     try:
-        return _form(criterion).model_validate(_in_form(fields, key))
+        return _model_of_verdict(criterion).model_validate(_split_checks(fields, main_field))
     except ValidationError as exc:
         error = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in (criterion.name, *error["loc"]))
@@ -386,21 +395,22 @@ def _validated(criterion: Criterion, candidate: object) -> BaseModel:
 _TEXT_FIELDS = {"claims": "claim", "statements": "statement"}  # list -> field of its objects
 
 
-def _in_form(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return an object with the list `key` as texts, and their checks in a second list; a model without
-    a schema may write both into one list of objects. Another object is returned as it is.
+def _split_checks(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a verdict with its claims (the list `key`) as texts, and their checks in a second list; a
+    model without a schema may write both into one list of objects. Another verdict is returned
+    unchanged.
 
-    >>> _in_form({"claims": [{"claim": "It opened in 1889.", "supported": True}]}, "claims")["claims"]
+    >>> _split_checks({"claims": [{"claim": "It opened in 1889.", "supported": True}]}, "claims")["claims"]
     ['It opened in 1889.']
     """
-    parts = plain.get(key)
-    if key not in _TEXT_FIELDS or "checks" in plain or not isinstance(parts, list):
+    claims = plain.get(key)
+    if key not in _TEXT_FIELDS or "checks" in plain or not isinstance(claims, list):
         return plain
-    if not all(isinstance(part, Mapping) for part in parts):
+    if not all(isinstance(claim, Mapping) for claim in claims):
         return plain
     text_field = _TEXT_FIELDS[key]
-    texts = [part.get(text_field) for part in parts]
-    checks = [{**part, "number": number} for number, part in enumerate(parts, 1)]
+    texts = [claim.get(text_field) for claim in claims]
+    checks = [{**claim, "number": number} for number, claim in enumerate(claims, 1)]
     return {**plain, key: texts, "checks": checks}
 
 
@@ -413,27 +423,25 @@ _SCORE = (
 _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
-def _in_words(criterion: Criterion, text: str) -> list[str]:
-    """Return the labelled verdicts anywhere in a text ("Verdict: true"), and the first word of the
-    text if it is a level.
+def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
+    """Return the verdicts that a reply states in words: after a label ("Verdict: true", "score: 0.5"), or
+    as the first word of the text ("True, because ..."). Only levels and scores are looked for.
     """
     name = re.escape(criterion.name)
-    patterns = []
-    if criterion.form == "level":
-        words = {*criterion.levels}
-        synonyms = {*chain.from_iterable(_TRUTH.values())}
-        if words & synonyms:
-            words |= synonyms
-        longest_first = sorted(words, key=len, reverse=True)
-        word = f"({'|'.join(re.escape(word) for word in longest_first)})"
-        label = rf"(?:final )?(?:verdict|{name})(?: is)?[^\w\n]+"
-        patterns = [rf"\A[^\w\n]*{word}\s*[,.:;!]", rf"\b{label}{word}\b"]
-    elif criterion.form == "score":
-        patterns = [rf"\b{_SCORE.replace('{name}', name)}\b"]
-    verdicts: list[str] = []
-    for pattern in patterns:
-        verdicts += re.findall(pattern, text, re.IGNORECASE)
-    return verdicts
+    if criterion.form == "score":
+        return re.findall(rf"\b{_SCORE.replace('{name}', name)}\b", text, re.IGNORECASE)
+    if criterion.form != "level":
+        return []
+    words = {*criterion.levels}
+    synonyms = {*chain.from_iterable(_TRUTH.values())}
+    if words & synonyms:
+        words |= synonyms
+    longest_first = sorted(words, key=len, reverse=True)
+    word = f"({'|'.join(re.escape(word) for word in longest_first)})"
+    label = rf"(?:final )?(?:verdict|{name})(?: is)?[^\w\n]+"
+    first_word = re.findall(rf"\A[^\w\n]*{word}\s*[,.:;!]", text, re.IGNORECASE)
+    labelled = re.findall(rf"\b{label}{word}\b", text, re.IGNORECASE)
+    return [*first_word, *labelled]
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:
@@ -495,53 +503,55 @@ def score(verdict: BaseModel, names: Sequence[str], texts: Sequence[str] = ()) -
         case Claims(claims=[]):
             return Scored(None, "the judge found no claim in the answer", "no_claims")
         case Claims():
-            return _supported("claim", verdict.claims, verdict.checks, names, texts)
+            return _score_support("claim", verdict.claims, verdict.checks, names, texts)
         case Statements():
-            scored = _supported("statement", verdict.statements, verdict.checks, names, texts)
+            scored = _score_support("statement", verdict.statements, verdict.checks, names, texts)
             # `unsupported` is for claims of the answer; these are statements of the reference
             return scored._replace(unsupported=())
         case Documents(documents=parts):
-            useful, explanation = _by_number("document", "chunks useful", parts, names)
+            useful, explanation = _judge_each_part("document", "chunks useful", parts, names)
             return Scored(rank_weighted_precision(useful), explanation)
         case Facts(facts=parts):
-            full, explanation = _by_number("fact", "vital facts stated in full", parts, names)
+            full, explanation = _judge_each_part("fact", "vital facts stated in full", parts, names)
             return Scored(sum(full) / len(full), explanation)
     raise TypeError(f"no value is defined for {type(verdict).__name__}")
 
 
-def _folded(text: str) -> str:
+def _normalised(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _by_number(
+def _judge_each_part(
     noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
 ) -> tuple[list[bool], str]:
-    """Return a truth value for each name, and the explanation.
+    """Return for each document if it is useful, or for each fact if it is stated in full; and the
+    explanation, with a line for each.
 
     Args:
         noun: "document" or "fact".
         kind: the words for the good ones in the explanation, such as "chunks useful".
-        parts: the verdicts, each with its number from 1; True is a useful document or a fact that is
-            stated in full.
+        parts: the verdicts on the documents or facts, each with its number from 1.
         names: the ids of the documents, or the facts.
 
     Raises:
         UnreadableError: a document or fact has no verdict.
     """
-    judged = {part.number: part for part in parts}
-    _check_complete(noun, judged, len(names))
-    is_good = []
+    part_of = {part.number: part for part in parts}
+    _check_complete(noun, part_of, len(names))
+    are_good = []
     lines = []
     for number, name in enumerate(names, 1):
-        part = judged[number]
+        part = part_of[number]
         if isinstance(part, Fact):
+            is_good = part.support == "full"
             word: str = part.support
         else:
+            is_good = part.useful
             word = "useful" if part.useful else "not useful"
-        is_good.append(word in ("useful", "full"))
+        are_good.append(is_good)
         reason = f" ({part.reason})" if part.reason else ""
         lines.append(f"{number}. {word} [{name}]{reason}")
-    return is_good, "\n".join([f"{sum(is_good)} of {len(is_good)} {kind}", *lines])
+    return are_good, "\n".join([f"{sum(are_good)} of {len(are_good)} {kind}", *lines])
 
 
 def _check_complete(noun: str, judged: Mapping[int, BaseModel], count: int) -> None:
@@ -551,7 +561,7 @@ def _check_complete(noun: str, judged: Mapping[int, BaseModel], count: int) -> N
         raise UnreadableError(f"no verdict on {noun} {', '.join(missing)}")
 
 
-def _supported(
+def _score_support(
     noun: str,
     claims: Sequence[str],
     checks: Sequence[Check],
@@ -574,32 +584,28 @@ def _supported(
     Raises:
         UnreadableError: a claim has no check, or a check contradicts itself.
     """
-    check_of = {check.number: check for check in checks}
-    has_one_check_each = len(checks) == len(claims)
-    if has_one_check_each and len(check_of) < len(checks):
-        # numbers are repeated (some judges write 1 everywhere): the checks are in the order of the claims
-        check_of = dict(enumerate(checks, 1))
-    _check_complete(noun, check_of, len(claims))
-    for number in range(1, len(claims) + 1):
-        _check_evidence(noun, check_of[number], len(names))
+    ordered_checks = _checks_in_order(noun, claims, checks)
+    for check in ordered_checks:
+        _check_evidence(noun, check, len(names))
     unique: dict[str, tuple[str, Check]] = {}  # the last of equal claims
-    for number, claim in enumerate(claims, 1):
-        unique[_folded(claim)] = (claim, check_of[number])
+    for claim, check in zip(claims, ordered_checks, strict=True):
+        unique[_normalised(claim)] = (claim, check)
     index = QuoteIndex(texts)
     supported_lines = []
     unsupported_lines = []
     unsupported = []
     invented = []
     for number, (claim, check) in enumerate(unique.values(), 1):
-        source = index.find(check.quote, check.document) if check.supported else None
-        if source is not None:
-            supported_lines.append(f'{number}. {claim} [{names[source - 1]}]: "{check.quote}"')
+        document = index.find(check.quote, check.document) if check.supported else None
+        if document is not None:
+            supported_lines.append(f'{number}. {claim} [{names[document - 1]}]: "{check.quote}"')
             continue
         unsupported.append(claim)
-        why = f" ({check.reason})" if check.reason else ""
         if check.supported:
             invented.append(check.quote)
             why = f' (its quote is in no document: "{check.quote}")'
+        else:
+            why = f" ({check.reason})" if check.reason else ""
         unsupported_lines.append(f"{number}. {claim}{why}")
     n_supported = len(supported_lines)
     summary = f"{n_supported} of {len(unique)} {noun}s supported"
@@ -616,6 +622,17 @@ def _supported(
         unsupported=tuple(unsupported),
         invented_quotes=tuple(invented),
     )
+
+
+def _checks_in_order(noun: str, claims: Sequence[str], checks: Sequence[Check]) -> list[Check]:
+    """Return the check of each claim, by its number; raises UnreadableError if a claim has none."""
+    check_of = {check.number: check for check in checks}
+    has_repeated_numbers = len(check_of) < len(checks)
+    if has_repeated_numbers and len(checks) == len(claims):
+        # some judges write 1 everywhere: the checks are in the order of the claims
+        return list(checks)
+    _check_complete(noun, check_of, len(claims))
+    return [check_of[number] for number in range(1, len(claims) + 1)]
 
 
 def _check_evidence(noun: str, check: Check, n_documents: int) -> None:

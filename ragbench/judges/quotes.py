@@ -35,19 +35,16 @@ class QuoteIndex:
         """Return the number of a document with the quote, from 1: `number` if it has the quote, else
         the first that has it; None if no document has it.
         """
-        parts = []
-        for part in _GAP.split(quote):
-            words = _words(part)
-            if words.strip():
-                parts.append(words)
+        parts = [_words(part) for part in _GAP.split(quote)]
+        parts = [words for words in parts if words.strip()]
         if not parts:
             return None
-        numbers = range(1, len(self._texts) + 1)
-        if number in numbers and _has(self._texts[number - 1], parts):
-            return number
-        for other in numbers:
-            if _has(self._texts[other - 1], parts):
-                return other
+        numbers = list(range(1, len(self._texts) + 1))
+        if number in numbers:
+            numbers.insert(0, number)  # is looked at first
+        for each in numbers:
+            if _has_in_order(self._texts[each - 1], parts):
+                return each
         return None
 
 
@@ -56,14 +53,14 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(folded(text.translate(_MINUS))))} "
 
 
-def _has(text: str, parts: Sequence[str]) -> bool:
+def _has_in_order(text: str, parts: Sequence[str]) -> bool:
     """Return True if a text has these parts one after the other. Each part begins and ends with a blank,
     and neighbouring parts may share one.
     """
-    start = 0
+    search_from = 0
     for part in parts:
-        found = text.find(part, start)
-        if found < 0:
+        start = text.find(part, search_from)
+        if start < 0:
             return False
-        start = found + len(part) - 1  # the blank at the end may begin the next part
+        search_from = start + len(part) - 1  # the blank at the end may begin the next part
     return True

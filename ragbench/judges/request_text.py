@@ -1,6 +1,7 @@
 """The text of a request to a judge: what is shown, the question of each criterion, the form of the reply."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 from ragbench.judges.criterion import SUPPORT_FORMS, Criterion
 from ragbench.judges.material import Material
@@ -38,53 +39,42 @@ def write_request(
         reply: this earlier reply.
     """
     shown = frozenset[str]().union(*(criterion.shows for criterion in criteria))
-    answer = material.answer[:MAX_ANSWER] if "answer" in shown else ""
-    reference = (material.reference or "") if "reference" in shown else ""
-    documents = material.documents if "contexts" in shown else ()
-    facts = material.facts if "facts" in shown else ()
+    seen = _reduce_to_shown(material, shown)
     reply = reply[-_MAX_SHOWN_REPLY:]  # its end, where the verdict should be
-    history = _latest(material.history)
-    earlier = [message["content"] for message in history]
-    examples: list[str] = []
-    for criterion in criteria:
-        for example in criterion.examples:
-            examples += example.values()
-    code = fence_code(
-        [material.question, answer, reference, reply, *documents, *facts, *earlier, *examples]
-    )
+    code = _code_of_tags(seen, reply, criteria)
 
     parts = []
-    if history:
+    if seen.history:
         parts.append(CONVERSATION)
-        parts += [fence(message["role"], message["content"], code) for message in history]
+        parts += [fence(message["role"], message["content"], code) for message in seen.history]
         if any(criterion.form in SUPPORT_FORMS for criterion in criteria):
-            parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(documents) + 1)))
-    parts.append(f"Question:\n{fence('question', material.question, code)}")
+            parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(seen.documents) + 1)))
+    parts.append(f"Question:\n{fence('question', seen.question, code)}")
     if "contexts" in shown:
         parts.append(
             f"Documents that were retrieved, best first, each after its "
-            f"number:\n{numbered(documents, code)}"
+            f"number:\n{numbered(seen.documents, code)}"
         )
-    if facts:
-        parts.append(f"Facts, each after its number:\n{numbered(facts, code, 'fact')}")
-    if reference:
-        parts.append(f"Reference answer:\n{fence('reference', reference, code)}")
+    if seen.facts:
+        parts.append(f"Facts, each after its number:\n{numbered(seen.facts, code, 'fact')}")
+    if seen.reference:
+        parts.append(f"Reference answer:\n{fence('reference', seen.reference, code)}")
     if "answer" in shown:
         note = ""
-        if answer != material.answer:
+        if seen.answer != material.answer:
             note = f"\n(Only the first {MAX_ANSWER} characters of the answer.)"
         parts.append(
             f"Answer to judge; the numbers in brackets cite "
-            f"documents:\n{fence('answer', answer, code)}{note}"
+            f"documents:\n{fence('answer', seen.answer, code)}{note}"
         )
-        parts += name_language(material.question, answer)
+        parts += name_language(seen.question, seen.answer)
     if len(criteria) == 1:
         parts.append("Decide this:")
     else:
         parts.append(f"Decide these {len(criteria)} things, each by itself:")
     for criterion in criteria:
-        parts.append(_task(criterion, len(documents), len(facts)))
-        parts += _examples(criterion, code)
+        parts.append(_question_with_levels(criterion, len(seen.documents), len(seen.facts)))
+        parts += _example_texts(criterion, code)
     form = ",\n".join(f'"{criterion.name}": {_reply_form(criterion)}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
     if problem:
@@ -93,7 +83,31 @@ def write_request(
     return "\n\n".join(parts)
 
 
-def _task(criterion: Criterion, n_documents: int, n_facts: int) -> str:
+def _reduce_to_shown(material: Material, shown: Set[str]) -> Material:
+    """Return a material with what the judge sees: the question, the latest messages before it, and of
+    "answer", "reference", "contexts" and "facts" those in `shown`; a long answer is cut.
+    """
+    return replace(
+        material,
+        answer=material.answer[:MAX_ANSWER] if "answer" in shown else "",
+        reference=material.reference if "reference" in shown else None,
+        documents=material.documents if "contexts" in shown else (),
+        facts=material.facts if "facts" in shown else (),
+        history=tuple(_latest_messages(material.history)),
+    )
+
+
+def _code_of_tags(seen: Material, reply: str, criteria: Sequence[Criterion]) -> str:
+    """Return a code for the tags around texts that none of the texts in a request contains."""
+    texts = [seen.question, seen.answer, seen.reference or "", reply, *seen.documents, *seen.facts]
+    texts += [message["content"] for message in seen.history]
+    for criterion in criteria:
+        for example in criterion.examples:
+            texts += example.values()
+    return fence_code(texts)
+
+
+def _question_with_levels(criterion: Criterion, n_documents: int, n_facts: int) -> str:
     """Return the question of a criterion, with the meaning of each level.
 
     The questions of built-in criteria have the fields {limit} (the maximum number of claims),
@@ -110,8 +124,8 @@ def _task(criterion: Criterion, n_documents: int, n_facts: int) -> str:
     return "\n".join(lines)
 
 
-def _examples(criterion: Criterion, code: str) -> list[str]:
-    """Return the examples of a criterion, their texts between tags."""
+def _example_texts(criterion: Criterion, code: str) -> list[str]:
+    """Return the judged examples of a criterion for a request, their texts between tags with the code."""
     shown = []
     for number, example in enumerate(criterion.examples, 1):
         lines = [f"Example {number} of {criterion.name}:"]
@@ -130,15 +144,17 @@ def _reply_form(criterion: Criterion) -> str:
     return REPLY_FORMS[criterion.form].replace("{levels}", levels)
 
 
-def _latest(history: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+def _latest_messages(history: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
     """Return the latest messages with at most MAX_ANSWER characters together, the oldest first; a
     longer last message is cut.
     """
-    messages: list[Mapping[str, str]] = []
-    left = MAX_ANSWER
+    newest_first: list[Mapping[str, str]] = []
+    n_left = MAX_ANSWER  # characters
     for message in reversed(history):
-        if messages and len(message["content"]) > left:
+        text = message["content"]
+        is_last_message = not newest_first
+        if len(text) > n_left and not is_last_message:
             break
-        messages.append({**message, "content": message["content"][:left]})
-        left -= len(message["content"])
-    return messages[::-1]
+        newest_first.append({**message, "content": text[:n_left]})
+        n_left -= len(text)
+    return newest_first[::-1]
