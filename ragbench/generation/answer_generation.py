@@ -77,15 +77,13 @@ def cut_to_budget(
         ConfigError: the budget is below 1.
     """
     if max_context_tokens is None:
-        return CutContexts({query_id: list(c) for query_id, c in contexts.items()}, cut={})
+        everything = {query_id: list(ranked) for query_id, ranked in contexts.items()}
+        return CutContexts(everything, cut={})
     if max_context_tokens < 1:
         raise ConfigError(
             f"max_context_tokens is {max_context_tokens}; expected 1 or more, or None for no limit"
         )
-    text_of: dict[str, str] = {}
-    for ranked in contexts.values():
-        text_of |= {chunk.chunk_id: chunk.text for chunk in ranked}
-    n_tokens = dict(zip(text_of, count_tokens(list(text_of.values())), strict=True))
+    n_tokens = _n_tokens_of_chunks(contexts)
     kept = {}
     cut = {}
     emptied = []  # questions that have chunks, of which none fits
@@ -103,6 +101,14 @@ def cut_to_budget(
         emptied,
     )
     return CutContexts(kept, cut)
+
+
+def _n_tokens_of_chunks(contexts: Mapping[str, Sequence[Chunk]]) -> dict[str, int]:
+    """Return chunk_id -> number of tokens for the chunks of all questions; each is counted once."""
+    text_of: dict[str, str] = {}
+    for ranked in contexts.values():
+        text_of |= {chunk.chunk_id: chunk.text for chunk in ranked}
+    return dict(zip(text_of, count_tokens(list(text_of.values())), strict=True))
 
 
 GENERATORS = (
@@ -206,13 +212,14 @@ def generate_answers(
         timeout_s=timeout_s,
         label="answers",
     )
-    reply_to = {case.query_id: reply for case, reply in zip(requested, completions, strict=True)}
+    requested_ids = [case.query_id for case in requested]
+    reply_to = dict(zip(requested_ids, completions, strict=True))
     answers = []
     for query_id, contexts in kept.items():
         cut_ids = cut.get(query_id, ())
         if query_id in reply_to:
             answers.append(read_reply(query_id, reply_to[query_id], contexts, cut_ids))
-        else:
+        else:  # nothing was retrieved, or nothing fits
             answers.append(Answer(query_id, NO_ANSWER, outcome="no_results", cut=cut_ids))
     _warn_of_failures(answers)
     return answers

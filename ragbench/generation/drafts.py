@@ -294,22 +294,18 @@ def _check_by_model(
     `text_of` has the text of each chunk by its id; `ask_checker` takes prompts and options of
     `generate_many`.
     """
+    places = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     prompts = []
-    for draft in drafts:
-        if draft.state == "open":
-            passage = text_of[draft.chunk_id]
-            prompts.append(ask_for_support(passage, draft.question, draft.answer))
+    for i in places:
+        passage = text_of[drafts[i].chunk_id]
+        prompts.append(ask_for_support(passage, drafts[i].question, drafts[i].answer))
     replies = ask_checker(
         prompts, max_tokens=_CHECK_TOKENS, schema=plain_schema(_Support), label="checks"
     )
-    reply_to_next = iter(replies)
-    checked = []
-    for draft in drafts:
-        if draft.state == "open":
-            reply = next(reply_to_next)
-            outcome = _outcome_of_check(reply)
-            draft = replace(draft, state=outcome.state, reason=outcome.reason, checker=reply.model)
-        checked.append(draft)
+    checked = list(drafts)
+    for i, reply in zip(places, replies, strict=True):
+        state, reason = _outcome_of_check(reply)
+        checked[i] = replace(drafts[i], state=state, reason=reason, checker=reply.model)
     return checked
 
 

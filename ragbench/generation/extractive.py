@@ -142,9 +142,7 @@ def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words
     chunk_vectors = {}
     for chunk_id, sentences_of_chunk in sentences_of.items():
         rows = [row_of[sentence] for sentence in sentences_of_chunk]
-        total = vectors[rows].sum(axis=0)
-        length = max(float(np.linalg.norm(total)), 1e-12)  # never a division by 0
-        chunk_vectors[chunk_id] = total / length
+        chunk_vectors[chunk_id] = _sum_at_unit_length(vectors[rows])
     chunk_stems = stems.of([chunk.text for chunk in chunks.values()])
     return _Passages(
         sentences_of,
@@ -154,6 +152,12 @@ def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words
         chunk_vectors=chunk_vectors,
         chunk_words=dict(zip(chunks, map(frozenset, chunk_stems), strict=True)),
     )
+
+
+def _sum_at_unit_length(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    total: npt.NDArray[Any] = vectors.sum(axis=0)
+    length = max(float(np.linalg.norm(total)), 1e-12)  # never a division by 0
+    return total / length
 
 
 def _support_of_sentences(

@@ -79,27 +79,39 @@ def reference_sources(
     size = max_document_tokens
     if k < 1 or size < 1:
         raise ConfigError(f"k is {k} and max_document_tokens is {size}; expected 1 or more of each")
-    corpus = dataset.corpus
     model = load_embedder("wordllama")
-    place_of = {doc_id: place for place, doc_id in enumerate(corpus)}
+    place_of = {doc_id: place for place, doc_id in enumerate(dataset.corpus)}
     cases = [case for case in dataset.cases if case.query_id in {*query_ids}]
     question_vectors = model.encode([case.text for case in cases])
     sources = {}
     for case, question_vector in zip(cases, question_vectors, strict=True):
-        grade_of = _relevant_documents(dataset, case)
-        texts = [corpus[doc_id].full_text for doc_id in grade_of]
-        cosines = _cosines(model, question_vector, texts)
-        sort_keys = {}
-        for doc_id, cosine in zip(grade_of, cosines, strict=True):
-            sort_keys[doc_id] = (-grade_of[doc_id], -cosine, place_of[doc_id])
-        best_first = sorted(sort_keys, key=lambda doc_id: sort_keys[doc_id])
+        best_first = _rank_relevant_documents(dataset, case, question_vector, model, place_of)
         passages = []
         for doc_id in best_first[:k]:
-            document = {doc_id: corpus[doc_id]}
+            document = {doc_id: dataset.corpus[doc_id]}
             windows = chunk(document, "fixed", chunk_size=size, chunk_overlap=size // 2)
             passages.append(_best_window(case, windows, question_vector, model))
         sources[case.query_id] = passages
     return sources
+
+
+def _rank_relevant_documents(
+    dataset: Dataset,
+    case: Case,
+    question_vector: Any,
+    model: Embedder,
+    place_of: Mapping[str, int],
+) -> list[str]:
+    """Return the relevant documents of a case: the highest grade first, then the closest to the question,
+    then by their place in the corpus (doc_id -> place).
+    """
+    grade_of = _relevant_documents(dataset, case)
+    texts = [dataset.corpus[doc_id].full_text for doc_id in grade_of]
+    cosines = _cosines(model, question_vector, texts)
+    sort_keys = []
+    for (doc_id, grade), cosine in zip(grade_of.items(), cosines, strict=True):
+        sort_keys.append((-grade, -cosine, place_of[doc_id], doc_id))
+    return [doc_id for *_, doc_id in sorted(sort_keys)]
 
 
 def generate_references(

@@ -80,10 +80,7 @@ def trust(
         results = [results]
     differences = proxy_differences(Results(results), criterion, dataset, grades)
     if _are_paths(labels):
-        answers = None
-        if is_labelled(criterion):
-            answers = {result.name: result.answers for result in results}
-        labels = load_labels(labels, answers=answers)
+        labels = _load_sheets(labels, results, criterion)
     by_people = _label_differences(results, labels, criterion, dataset)
     by_people = by_people[by_people.index.isin(differences.proxies.index)]
     estimate = estimate_difference(
@@ -112,9 +109,19 @@ def _label_differences(
 
 
 def _are_paths(labels: Any) -> bool:
+    """Return True for the path of a sheet, or a list of paths."""
     if isinstance(labels, str | Path):
         return True
     return isinstance(labels, Sequence) and bool(labels) and isinstance(labels[0], str | Path)
+
+
+def _load_sheets(
+    paths: str | Path | Sequence[str | Path], results: Sequence[Result], criterion: str
+) -> pd.DataFrame:
+    """Return the labels of sheets: of answers, those of the results' present answers."""
+    if not is_labelled(criterion):  # labels of documents
+        return load_labels(paths)
+    return load_labels(paths, answers={result.name: result.answers for result in results})
 
 
 def draw_items(
@@ -156,20 +163,16 @@ def draw_items(
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
     rows = _rows_by_criterion(sheet, criterion)
-    item_ids = {item.item_id for items_of_question in items.values() for item in items_of_question}
-    if len(rows) and not rows["item"].isin(item_ids).any():
-        raise DataError(
-            f"{Path(sheet).name} is of other results: none of its {len(rows)} rows by {criterion} is "
-            f"of {_names(results)}; name another sheet"
-        )
+    _check_sheet_is_of_items(rows, items, results, criterion, sheet)
     rows["number"] = rows["picked"].str.extract(_DRAWN, expand=False)
     drawn_rows = rows.dropna(subset=["number"])
-    given_ids = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
     order = [query_id for query_id in draw_order(proxies, seed=seed) if query_id in items]
     number_of = _numbers_in_draw(drawn_rows, order)
-    next_questions = []
+
+    ids_of_annotator = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
+    next_questions = []  # the annotator was not given all their items yet
     for query_id in number_of:
-        if any(item.item_id not in given_ids for item in items.get(query_id, [])):
+        if any(item.item_id not in ids_of_annotator for item in items.get(query_id, [])):
             next_questions.append(query_id)
     next_items = []
     for query_id in next_questions[:n]:
@@ -184,6 +187,26 @@ def _rows_by_criterion(sheet: str | Path, criterion: str) -> pd.DataFrame:
         return pd.DataFrame(columns=COLUMNS, dtype=str)
     rows = read_sheet(sheet)
     return rows[rows["criterion"] == _criterion_of_rows(criterion)].copy()
+
+
+def _check_sheet_is_of_items(
+    rows: pd.DataFrame,
+    items: Mapping[str, Sequence[LabelItem]],
+    results: Sequence[Result],
+    criterion: str,
+    sheet: str | Path,
+) -> None:
+    """Raise DataError if a sheet has rows by the criterion, and none is of the items to label (question ->
+    items): it is a sheet of other results.
+    """
+    item_ids = set()
+    for items_of_question in items.values():
+        item_ids.update(item.item_id for item in items_of_question)
+    if len(rows) and not rows["item"].isin(item_ids).any():
+        raise DataError(
+            f"{Path(sheet).name} is of other results: none of its {len(rows)} rows by {criterion} is "
+            f"of {_names(results)}; name another sheet"
+        )
 
 
 def _numbers_in_draw(drawn_rows: pd.DataFrame, order: Sequence[str]) -> dict[str, int]:
@@ -257,7 +280,7 @@ def proxy_differences(
         return _document_proxies(results, criterion, dataset, grades or dataset.qrels)
     query_ids = _shared_questions(results)
     frames = [frame.loc[query_ids] for frame in _scored_columns(results, [criterion])]
-    return ProxyDifferences(_last_minus_first(frames).dropna(axis=1, how="all"), settled=[])
+    return ProxyDifferences(_differences_by_proxy(frames), settled=[])
 
 
 def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferences:
@@ -277,12 +300,19 @@ def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferenc
         for frame, text_of in zip(frames, texts, strict=True):
             has_no_answer = ~frame.index.isin([*text_of])
             frame[has_no_answer] = 0.0  # every proxy of these questions
-    differences = _last_minus_first(frames).dropna(axis=1, how="all")
+    differences = _differences_by_proxy(frames)
     if needs_both or len(results) == 1:
         return ProxyDifferences(differences, settled=[])
     first, second = texts
     is_same = np.array([first.get(i) == second.get(i) for i in differences.index], dtype=bool)
     return ProxyDifferences(differences[~is_same], settled=[0.0] * int(is_same.sum()))
+
+
+def _differences_by_proxy(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the differences of one or two results, a row per question and a column per proxy, without
+    the proxies that have no difference; `frames` has the proxies of each result.
+    """
+    return _last_minus_first(frames).dropna(axis=1, how="all")
 
 
 def _questions_to_label(

@@ -12,7 +12,7 @@ from ragbench.evaluation import Result
 from ragbench.groups import grouped
 from ragbench.hints import suggesting
 from ragbench.judges.criterion import find_criterion
-from ragbench.judges.material import materials_of
+from ragbench.judges.material import Material, materials_of
 from ragbench.types import Case, Chunk, Dataset
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
@@ -156,18 +156,7 @@ def items_by_query(
     contexts_of: dict[tuple[str, ...], tuple[str, ...]] = {}  # those of the first of them
     for result in results:
         result_chunks = (chunks or {}).get(result.name)
-        if result_chunks is None:
-            result_chunks = _chunks_by_ids(result, dataset)
-        has_passages = any(answer.passages for answer in result.answers)
-        has_contexts = result_chunks is not None or has_passages
-        if scale.by_documents and not has_contexts:
-            raise ConfigError(
-                f"{criterion} is judged by the documents, and {result.name!r} has none; pass "
-                "chunks={configuration: its chunks}"
-            )
-        materials = materials_of(
-            result.answers, dataset, result_chunks or (), contexts=has_contexts
-        )
+        materials = _materials_of_result(result, result_chunks, criterion, dataset)
         for answer, material in zip(result.answers, materials, strict=True):
             lacks_reference = scale.by_reference and not _reference_text(cases[answer.query_id])
             if not answer.attempted or lacks_reference:
@@ -190,6 +179,26 @@ def items_by_query(
         )
         items.append(item)
     return grouped(items, lambda item: item.query_id)
+
+
+def _materials_of_result(
+    result: Result, chunks: Sequence[Chunk] | None, criterion: str, dataset: Dataset
+) -> list[Material]:
+    """Return each answer of a result with its question, and with the texts of its contexts if they are
+    known: from `chunks`, the answers' passages, or the documents.
+
+    Raises:
+        ConfigError: the criterion is about the contexts, and they are unknown.
+    """
+    if chunks is None:
+        chunks = _chunks_by_ids(result, dataset)
+    has_contexts = chunks is not None or any(answer.passages for answer in result.answers)
+    if scale_of(criterion).by_documents and not has_contexts:
+        raise ConfigError(
+            f"{criterion} is judged by the documents, and {result.name!r} has none; pass "
+            "chunks={configuration: its chunks}"
+        )
+    return materials_of(result.answers, dataset, chunks or (), contexts=has_contexts)
 
 
 def _warn_of_other_data(results: Sequence[Result], dataset: Dataset) -> None:

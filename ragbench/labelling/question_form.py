@@ -67,8 +67,8 @@ class QuestionWidget(anywidget.AnyWidget):
         """
         self._path = Path(path)
         self._corpus = corpus
-        self._cases: dict[str, Case] = {}
-        self._relevant: dict[str, Mapping[str, int]] = {}
+        self._cases: dict[str, Case] = {}  # the stored questions, by query_id
+        self._relevant: dict[str, Mapping[str, int]] = {}  # query_id -> document -> grade
         documents = {}
         if self._path.exists():
             dataset = load_testset(self._path)
@@ -79,7 +79,7 @@ class QuestionWidget(anywidget.AnyWidget):
             _check_new_testset(self._path)
         documents = documents or dict(load_corpus(corpus).corpus)
         self._documents = documents
-        self._quotable = Texts(documents)
+        self._quotable = Texts(documents)  # for the search of quotes
         self._texts = {doc_id: document.full_text for doc_id, document in documents.items()}
         first_id = next(iter(self._texts))
         super().__init__(

@@ -90,14 +90,15 @@ def unjudged(dataset: Dataset, runs: Sequence[Run], measure: str) -> dict[str, l
         raise ConfigError(
             f"{measure} looks at all documents; take one of the first, such as nDCG@10"
         )
-    pools = {}
+    unlabelled = {}
     for query_id in dataset.queries:
-        first_ids: dict[str, None] = {}
+        first_ids: dict[str, None] = {}  # each once, in order
         for run in runs:
-            first_ids |= dict.fromkeys(ranking(run.get(query_id, {}))[: int(k)])
+            best_first = ranking(run.get(query_id, {}))
+            first_ids |= dict.fromkeys(best_first[: int(k)])
         labelled = dataset.qrels.get(query_id, {})
-        pools[query_id] = [doc_id for doc_id in first_ids if doc_id not in labelled]
-    return pools
+        unlabelled[query_id] = [doc_id for doc_id in first_ids if doc_id not in labelled]
+    return unlabelled
 
 
 def with_labels(dataset: Dataset, labels: Iterable[tuple[Any, float | None]]) -> Qrels:

@@ -100,7 +100,7 @@ def tune_criterion(
     n = len(answers.materials)
     if n < MIN_LABELS:
         raise DataError(f"{n} answers are labelled by {loaded.name}; tuning takes {MIN_LABELS}")
-    wordings = {_ORIGINAL: loaded.question}
+    wordings = {_ORIGINAL: loaded.question}  # name -> question
     wordings |= {name: f"{loaded.question}\n{text}" for name, text in _WORDINGS.items()}
     wordings |= {f"wording {i}": text for i, text in enumerate(questions, 1)}
     n_requests = 2 * len(wordings) * n  # with and without examples
@@ -111,24 +111,17 @@ def tune_criterion(
         )
     model = llms.load_llm(llm)
     options = {"concurrency": concurrency, "timeout_s": timeout_s}
-    agreements: dict[_Candidate, list[float]] = {}
+    agreements: dict[_Candidate, list[float]] = {}  # of each answer
     for wording, question in wordings.items():
         plain = replace(loaded, question=question)
-        for examples, criteria in (
-            ("none", [plain] * n),
-            ("labelled", _with_examples_of_other_half(plain, answers, n_examples)),
-        ):
-            agreements[wording, examples] = _agreement_of_answers(answers, criteria, model, options)
+        with_examples = _with_examples_of_other_half(plain, answers, n_examples)
+        agreements[wording, "none"] = _agreement_of_answers(answers, [plain] * n, model, options)
+        agreements[wording, "labelled"] = _agreement_of_answers(
+            answers, with_examples, model, options
+        )
 
     wording, examples = _best_candidate(agreements, range(n))
-    tuned = replace(
-        loaded,
-        name=f"{loaded.name}_tuned",
-        question=wordings[wording],
-        meaning=f"{loaded.measure.meaning}, tuned to labels",
-        origin="",
-        wording_of=loaded.meant,
-    )
+    tuned = _tuned_criterion(loaded, wordings[wording])
     if examples == "labelled":
         tuned = _with_examples(tuned, answers, range(n), n_examples)
     if path:
@@ -145,6 +138,18 @@ def tune_criterion(
         ci_high=high,
         n_labels=n,
         candidates=pd.DataFrame(rows, columns=["wording", "examples", "agreement"]),
+    )
+
+
+def _tuned_criterion(original: Criterion, question: str) -> Criterion:
+    """Return the criterion with another wording of its question, and a name that says so."""
+    return replace(
+        original,
+        name=f"{original.name}_tuned",
+        question=question,
+        meaning=f"{original.measure.meaning}, tuned to labels",
+        origin="",
+        wording_of=original.meant,
     )
 
 
