@@ -232,16 +232,16 @@ def info() -> dict[str, Any]:
     ['bytes', 'files', 'folder', 'kinds', 'limit_bytes']
     """
     entries = sorted(_entries(_cache_path() / "arrays"), key=lambda entry: entry.path)
-    kinds = grouped(entries, lambda entry: entry.path.parent.name)
+    entries_of_kind = grouped(entries, lambda entry: entry.path.parent.name)
     return {
         "folder": str(_cache_path()),
-        **_counts(entries),
+        **_number_and_size(entries),
         "limit_bytes": _limit_bytes(),
-        "kinds": {kind: _counts(part) for kind, part in kinds.items()},
+        "kinds": {kind: _number_and_size(some) for kind, some in entries_of_kind.items()},
     }
 
 
-def _counts(entries: Sequence[_Entry]) -> dict[str, int]:
+def _number_and_size(entries: Sequence[_Entry]) -> dict[str, int]:
     return {"files": len(entries), "bytes": sum(entry.size for entry in entries)}
 
 
@@ -344,7 +344,8 @@ def _write_entry(path: Path, build: Callable[[Path], object], limit: int) -> boo
         return False
     with suppress(FileNotFoundError):  # another process has evicted it since
         if _size(path) <= limit:  # a larger entry would evict all others
-            _evict(path.parents[1], limit, newest=path)
+            folder_of_kinds = path.parents[1]
+            _evict(folder_of_kinds, limit, newest=path)
     return True
 
 

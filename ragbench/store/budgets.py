@@ -55,9 +55,10 @@ def reserve(
     def work(execute: Execute) -> int | None:
         spending = _sums(execute, budget)
         limit = maximum + 1e-5  # a thousandth of a cent more: sums of floats are not exact
-        if spending.settled + spending.lost + bound > limit:
+        spent_for_certain = spending.settled + spending.lost
+        if spent_for_certain + bound > limit:
             return None
-        if sum(spending) + bound > limit:  # with what is still reserved
+        if spent_for_certain + spending.open + bound > limit:
             return 0
         row = (budget, bound, time.time() + lasts_s, request)
         query = "INSERT INTO spending (budget, bound, expires, request) VALUES (?, ?, ?, ?)"

@@ -221,7 +221,7 @@ class _Database:
         inode = _inode(self._file)
         if self._connection is not None and inode != self._inode:
             self._close()
-            if inode == -1:
+            if inode == -1:  # there is no file
                 warn_user(
                     f"the reply store {self._file} was deleted: replies must be paid for again, "
                     "and what budgets had spent is forgotten",
@@ -357,7 +357,7 @@ def _errno_of_cause(exc: Exception) -> int:
 
 
 def _errno_of_opening() -> int:
-    """Return why this process can open no further files, such as EMFILE; 0 if it can.
+    """Try to open four files, and return the number of the error, such as EMFILE; 0 without an error.
 
     SQLite opens up to four files at once, and reports no reason if it cannot.
     """

@@ -89,8 +89,9 @@ class Request:
         return sum(len(text.encode()) for text in texts)
 
     def _digest_with_origin(self, origin: str) -> str:
+        """Return the SHA-256 of all fields, with `origin` in place of the request's."""
         return digest(
-            "reply 1",
+            "reply 1",  # the version of this list
             self.provider,
             self.model,
             origin,

@@ -19,6 +19,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy
@@ -78,15 +79,16 @@ class SharedDatabase:
             self._engine = engine_of(full_url, process)
             self._autocommit_engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
 
-        # the claims of this process, all held by one connection
+        # A claim is the right to send the request with a key. One connection holds all of them.
         self._lock = threading.Lock()  # of the following attributes
         self._holder = uuid.uuid4().hex  # the name of this process
-        self._claims: sqlalchemy.Connection | None = None
-        self._had_claims = False  # there was an earlier connection
-        self._no_claim_before = 0.0
-        self._keeper: threading.Thread | None = None
-        self._held: set[str] = set()
-        self._not_retaken: set[str] = set()  # of the held: another process had the lock
+        self._claims: sqlalchemy.Connection | None = None  # the connection
+        self._had_claims = False  # it is not the first one
+        self._no_claim_before = 0.0  # on the clock of time.monotonic
+        self._keeper: threading.Thread | None = None  # checks the connection
+        self._held: set[str] = set()  # the claimed keys
+        # of these, the keys that another process had claimed when the connection was replaced
+        self._not_retaken: set[str] = set()
 
         self.identity = self.run(_create_tables, write=True)
         self._patience_s = PATIENCE_S  # it has been reached
@@ -106,11 +108,8 @@ class SharedDatabase:
 
         def attempt() -> Result:
             with engine.begin() as connection:
-
-                def execute(query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-                    return _execute(connection, query, values)
-
-                if write:
+                execute = partial(_execute, connection)
+                if write:  # wait for the end of other writers
                     execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
                 return work(execute)
 
@@ -301,8 +300,8 @@ class SharedDatabase:
                 self._not_retaken.discard(key)
 
     def _reconnect_if_lost(self) -> None:
-        """Replace the connection of the claims if it does not answer; else take again the claims that
-        another process had when it was replaced.
+        """Check the connection of the claims by a query. Open a new one if it is lost; else try again to
+        claim the held keys that another process had claimed when the connection was replaced.
         """
         try:
             connection = self._claims_connection()
@@ -387,7 +386,7 @@ def _create_tables(execute: Execute) -> str:
 
 
 def _execute(
-    connection: sqlalchemy.Connection, query: str, values: Sequence[Any]
+    connection: sqlalchemy.Connection, query: str, values: Sequence[Any] = ()
 ) -> list[tuple[Any, ...]]:
     """Execute a statement with "?" for each value, and return its rows; [] if it returns none."""
     escaped = tuple(map(_escaped, values))

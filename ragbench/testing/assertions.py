@@ -113,23 +113,8 @@ def assert_context_recall(
     by_chunk = not relevant  # no document is labelled, so the ids of chunks are compared
     if by_chunk:
         relevant = _relevant_chunks(labelled.case)
-    if not relevant:
-        raise ConfigError(
-            f"question {labelled.query_id!r} has no relevance labels: its recall cannot be tested; "
-            "use the fixture ragbench_case, or labelled_cases(dataset)"
-        )
-    if k < 1 or not 0 <= at_least <= 1:
-        raise ConfigError(
-            f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1"
-        )
     relevant = labelled.case.first_alternatives(relevant)  # one name for equivalent documents
-    ceiling = min(k, len(relevant)) / len(relevant)
-    if at_least > ceiling:
-        raise ConfigError(
-            f"the test asks for a recall of {at_least:.2f} at k = {k}, but "
-            f"question {labelled.query_id!r} has {len(relevant)} relevant documents, so no system "
-            f"can exceed {ceiling:.2f}: raise k or lower at_least"
-        )
+    ceiling = _checked_ceiling(labelled.query_id, len(relevant), k, at_least)
 
     answer = _recorded_answer(labelled, results, f"context_recall@{k}")
     ranking = list(systems.distinct_contexts(answer)) if by_chunk else _ranked_documents(answer)
@@ -156,6 +141,33 @@ def _relevant_documents(labelled: LabelledCase) -> set[str]:
     in_evidence = {span.doc_id for span in labelled.case.evidence}
     in_sections = {doc_id for doc_id, _ in labelled.case.expected_sections}
     return in_evidence | in_sections
+
+
+def _checked_ceiling(query_id: str, n_relevant: int, k: int, at_least: float) -> float:
+    """Return the highest recall that a system can reach with `k` documents.
+
+    Raises:
+        ConfigError: nothing is relevant, a number is out of range, or `at_least` is above the
+            ceiling.
+    """
+    __tracebackhide__ = _hidden
+    if not n_relevant:
+        raise ConfigError(
+            f"question {query_id!r} has no relevance labels: its recall cannot be tested; "
+            "use the fixture ragbench_case, or labelled_cases(dataset)"
+        )
+    if k < 1 or not 0 <= at_least <= 1:
+        raise ConfigError(
+            f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1"
+        )
+    ceiling = min(k, n_relevant) / n_relevant
+    if at_least > ceiling:
+        raise ConfigError(
+            f"the test asks for a recall of {at_least:.2f} at k = {k}, but "
+            f"question {query_id!r} has {n_relevant} relevant documents, so no system "
+            f"can exceed {ceiling:.2f}: raise k or lower at_least"
+        )
+    return ceiling
 
 
 def _relevant_chunks(case: Case) -> set[str]:

@@ -128,9 +128,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "give to a test",
     )
     _check_report_path(config)
-    if options := config.getoption("--ragbench-option"):
+    options = config.getoption("--ragbench-option")
+    if options:
         try:
-            evaluation.spec_of_texts(options)
+            evaluation.spec_of_texts(options)  # only checked
         except ConfigError as exc:
             raise pytest.UsageError(f"--ragbench-option: {exc}") from exc
     # pytest may run inside a test of pytest (pytester): the outer recorder is put back at the end
@@ -352,6 +353,7 @@ def _query_ids_of_option(config: pytest.Config) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _load_once(source: DatasetSource) -> Dataset:
+    """Load a dataset; the last eight stay in memory, so that tests share them."""
     return testsets.load_dataset(source.name, source.split, corpus=source.corpus)
 
 
@@ -511,7 +513,6 @@ def _evaluate_if_asked(config: pytest.Config, recorded: reports.Recorder) -> lis
     is_gated = _has_gate(config) and has_answers  # other tests have nothing to gate
     if not (report or is_gated):
         return []
-    report_path = Path(report) if report else None
     # answers to cases that a test made itself have no source
     answers = {source: part for source, part in recorded.answers.items() if source is not None}
     if not answers:
@@ -525,16 +526,28 @@ def _evaluate_if_asked(config: pytest.Config, recorded: reports.Recorder) -> lis
     outcomes: list[Outcome] = []
     # under `-W error` no warning may prevent the report
     with warnings.catch_warnings(action="always", category=DataWarning):
-        for number, (source, answers_of_dataset) in enumerate(answers.items(), 1):
-            path = report_path
-            if path is not None and len(answers) > 1:
-                # numbered, since test sets of two folders may have one name
-                name = f"{path.stem}-{number}-{Path(source.name).stem}-{source.split}"
-                path = path.with_name(name + path.suffix)
-            outcomes += _evaluate_dataset(
-                source, answers_of_dataset, options, path, is_gated=is_gated
-            )
+        for source, path in _report_paths(report, list(answers)).items():
+            outcomes += _evaluate_dataset(source, answers[source], options, path, is_gated=is_gated)
     return outcomes
+
+
+def _report_paths(
+    report: str, sources: Sequence[DatasetSource]
+) -> dict[DatasetSource, Path | None]:
+    """Return where the report on each dataset is written: the path `report`, to whose name the number and
+    the name of the dataset are added if there are several; None if no report is asked for ("").
+    """
+    if not report:
+        return dict.fromkeys(sources)
+    path = Path(report)
+    if len(sources) == 1:
+        return {sources[0]: path}
+    paths: dict[DatasetSource, Path | None] = {}
+    for number, source in enumerate(sources, 1):
+        # numbered, since test sets of two folders may have one name
+        name = f"{path.stem}-{number}-{Path(source.name).stem}-{source.split}"
+        paths[source] = path.with_name(name + path.suffix)
+    return paths
 
 
 def _evaluate_dataset(
