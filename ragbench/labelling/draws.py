@@ -199,7 +199,7 @@ def _check_sheet_is_of_items(
     """Raise DataError if a sheet has rows by the criterion, and none is of the items to label (question ->
     items): it is a sheet of other results.
     """
-    item_ids = set()
+    item_ids: set[str] = set()
     for items_of_question in items.values():
         item_ids.update(item.item_id for item in items_of_question)
     if len(rows) and not rows["item"].isin(item_ids).any():
