@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from ragbench import llms
 from ragbench.judges.criterion import SUPPORT_FORMS, Criterion
 from ragbench.judges.material import Material
@@ -254,16 +256,23 @@ def _score_completion(
     for criterion in request.criteria:
         name = criterion.name
         try:
-            verdict = verdicts[name]
-            if isinstance(verdict, UnreadableError):
-                raise verdict
-            score_of[name] = score(verdict, *_numbered_parts(criterion, material))
+            score_of[name] = _score_verdict(verdicts[name], criterion, material)
         except UnreadableError as exc:
             note = " (it was cut at max_tokens)" if is_cut else ""
             problem_of[name] = f"{exc}{note}"
             explanation = f"the judge's reply could not be read: {problem_of[name]}"
             score_of[name] = Scored(None, explanation, "unreadable")
     return score_of, problem_of
+
+
+def _score_verdict(
+    verdict: BaseModel | UnreadableError, criterion: Criterion, material: Material
+) -> Scored:
+    """Return the score of a verdict; raises UnreadableError if it could not be read, or is incomplete."""
+    if isinstance(verdict, UnreadableError):
+        raise verdict
+    names, texts = _numbered_parts(criterion, material)
+    return score(verdict, names, texts)
 
 
 def _numbered_parts(

@@ -103,9 +103,7 @@ def judge(
     for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
         for_judge = []  # criteria
         for each in criteria:
-            judgement = _judge_without_request(answer, material, each)
-            if judgement is None and each.function is not None:
-                judgement = _judge_by_function(each, cases[answer.query_id], answer, material)
+            judgement = _judge_without_model(answer, material, each, cases[answer.query_id])
             if judgement is None:
                 for_judge.append(each)
             else:
@@ -151,6 +149,18 @@ def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
                 f"{len(unscored)} of {len(judgements)} judgements are unscored, {state}; the "
                 f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}"
             )
+
+
+def _judge_without_model(
+    answer: Answer, material: Material, criterion: Criterion, case: Case
+) -> Judgement | None:
+    """Return the judgement of an answer that needs no model: since nothing can be judged, or by the
+    criterion's function; None if a model is needed.
+    """
+    judgement = _judge_without_request(answer, material, criterion)
+    if judgement is None and criterion.function is not None:
+        return _judge_by_function(criterion, case, answer, material)
+    return judgement
 
 
 def _judge_by_function(
@@ -294,12 +304,9 @@ def writer_among(answers: Sequence[Answer], judge: str) -> str:
     """Return the model of the answers that is the judge of this name; "" if the judge wrote none."""
     if judge.endswith("<lambda>"):  # the name that all functions without a name share
         return ""
-    writers = {
-        _bare_model_name(answer.usage.model): answer.usage.model
-        for answer in answers
-        if answer.usage
-    }
-    return writers.get(_bare_model_name(judge), "")
+    writers = [answer.usage.model for answer in answers if answer.usage]
+    writer_of_bare_name = {_bare_model_name(writer): writer for writer in writers}
+    return writer_of_bare_name.get(_bare_model_name(judge), "")
 
 
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
