@@ -478,7 +478,7 @@ def _dataset_of_query(
     ids = DocumentIds(base.corpus)
     grades = {}
     for expected_id in expected_ids:
-        doc_id = ids.full(expected_id)  # such as docs/a.md for a.md
+        doc_id = ids.id_of(expected_id)  # such as docs/a.md for a.md
         if base.corpus and doc_id not in base.corpus:
             raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")
         grades[doc_id] = 1

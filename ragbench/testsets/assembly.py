@@ -38,7 +38,7 @@ def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[
     texts = Texts(documents)
     problems = []
     for entry in content.entries:
-        for number, (span, quote) in enumerate(ids.in_entry(entry).evidence()):
+        for number, (span, quote) in enumerate(ids.with_ids(entry).evidence()):
             if _is_quote_alone(span):
                 wrong = _check_quote(quote or "", span.doc_id, texts, documents)
             elif not quote:
@@ -127,7 +127,7 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
     qrels = {}
     ids = DocumentIds(corpus)
     for entry_in_file in content.entries:
-        entry = ids.in_entry(entry_in_file)
+        entry = ids.with_ids(entry_in_file)
         qrels[entry.case.query_id] = entry.relevant
         absent = [doc_id for doc_id in entry.relevant if corpus and doc_id not in corpus]
         flaws[
@@ -189,12 +189,12 @@ class DocumentIds:
                 ids[name].append(doc_id)
         return ids
 
-    def full(self, doc_id: str) -> str:
+    def id_of(self, doc_id: str) -> str:
         """Return the id of the document that a test set names: "mcp_guide" is "mcp_guide.md" if no
         other document has this name. A name that fits no document, or several, is returned unchanged.
 
         >>> ids = DocumentIds(dict.fromkeys(("mcp_guide.md", "a/setup.md", "b/setup.md")))
-        >>> ids.full("mcp_guide"), ids.full("setup"), ids.full("a/setup"), ids.full("docs/mcp_guide.md")
+        >>> ids.id_of("mcp_guide"), ids.id_of("setup"), ids.id_of("a/setup"), ids.id_of("docs/mcp_guide.md")
         ('mcp_guide.md', 'setup', 'a/setup.md', 'mcp_guide.md')
         """
         if not self._corpus or doc_id in self._corpus:
@@ -211,20 +211,20 @@ class DocumentIds:
             return file_name
         return doc_id
 
-    def in_entry(self, entry: Entry) -> Entry:
+    def with_ids(self, entry: Entry) -> Entry:
         """Return an entry in which every document is named by its id."""
         old = entry.case
         case = replace(
             old,
-            evidence=tuple(replace(span, doc_id=self.full(span.doc_id)) for span in old.evidence),
+            evidence=tuple(replace(span, doc_id=self.id_of(span.doc_id)) for span in old.evidence),
             expected_sections=tuple(
-                (self.full(doc_id), section) for doc_id, section in old.expected_sections
+                (self.id_of(doc_id), section) for doc_id, section in old.expected_sections
             ),
-            expected_citations=tuple(self.full(doc_id) for doc_id in old.expected_citations),
+            expected_citations=tuple(self.id_of(doc_id) for doc_id in old.expected_citations),
         )
         relevant: dict[str, int] = {}
         for name, grade in entry.relevant.items():
-            doc_id = self.full(name)
+            doc_id = self.id_of(name)
             relevant[doc_id] = max(grade, relevant.get(doc_id, grade))
         return entry._replace(case=case, relevant=relevant)
 

@@ -233,7 +233,7 @@ def validate_testset(
         for entry in content.entries:
             evidence_names = [span.doc_id for span in entry.case.evidence]
             for name in dict.fromkeys((*entry.relevant, *evidence_names)):
-                if ids.full(name) not in corpus:
+                if ids.id_of(name) not in corpus:
                     line, file = entry.record.line, entry.record.file
                     content.problems.append(Problem(line, "document", repr(name), expected, file))
     return content.problems

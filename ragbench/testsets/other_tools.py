@@ -31,8 +31,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.datasets.corpus import parquet_rows
 from ragbench.datasets.jsonl import json_lines, located, shown
@@ -58,12 +59,14 @@ from ragbench.testsets.fields import (
     without_none,
 )
 from ragbench.testsets.located_data import NoPlainValueError, Record, parse, read_bytes
-from ragbench.testsets.problems import nearest
+from ragbench.testsets.problems import Problem, nearest
 from ragbench.testsets.published import NO_QUESTION, expanded_row, refuse_foreign, refuse_trec
 from ragbench.testsets.record_labels import Labels, Quote, labels_of
 from ragbench.testsets.traces import trace_records
 from ragbench.types import Document, Span
 
+_PARTS_OF_PASSAGE = {"id": PASSAGE_IDS, "text": PASSAGES, "score": PASSAGE_SCORES}
+"""Part of a retrieved passage -> the names that its column may have."""
 _EXPECTING = "equals similar factuality model-graded-factuality rouge-n context-recall".split()
 _UNMATCHED = "reference contexts are in no document of the corpus: they are metadata, not evidence"
 _WITHOUT_DOCUMENTS = "reference contexts become evidence only with the documents (corpus=, --docs)"
@@ -99,8 +102,8 @@ def other_form(path: Path) -> str:
                 return form_of_row(first_record)
             return ""
         if suffix == ".json" or b"vars" in read_bytes(path):  # YAML without vars is ragbench's own
-            content = _content(path)
-            return form_of_value(content, _questions_of(content, path))
+            content = _parsed(path)
+            return form_of_value(content, _questions_of_predictions(content, path))
     return ""
 
 
@@ -109,9 +112,9 @@ def form_of_value(content: Any, questions: Any = None) -> str:
 
     `questions` is the value of LlamaIndex's rag_dataset.json next to predictions.
     """
-    if isinstance(content, dict) and "results" in _part(content, "results"):
+    if _is_promptfoo_output(content):
         return "promptfoo"
-    rows = _listed(content, questions)
+    rows = _records_in(content, questions)
     if not (isinstance(rows, list) and rows and isinstance(rows[0], dict)):
         return ""
     if "vars" in rows[0]:
@@ -130,8 +133,9 @@ def form_of_row(row: Mapping[str, Any]) -> str:
     if tool:
         return tool
     rows, _ = expanded_row(row)
-    is_passage = labels_of(row).question is not None and not row.keys().isdisjoint(PASSAGES)
-    return "table" if rows != [row] or is_passage else ""
+    is_of_public_set = rows != [row]  # only their records change when they are expanded
+    has_passage = not row.keys().isdisjoint(PASSAGES) and labels_of(row).question is not None
+    return "table" if is_of_public_set or has_passage else ""
 
 
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -145,8 +149,9 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
         numbered = json_lines(path)
     else:
         is_table = path.is_dir() or path.suffix.lower() in TABLES
-        content: Any = _rows(path) if is_table else _content(path)
-        rows = rows_of_value(content, form, str(path), _questions_of(content, path))
+        content: Any = _rows_of_table(path) if is_table else _parsed(path)
+        questions = _questions_of_predictions(content, path)
+        rows = rows_of_value(content, form, str(path), questions)
         numbered = enumerate(rows, 1)
     yield from numbered_rows(numbered, form, str(path))
 
@@ -159,10 +164,10 @@ def rows_of_value(
     Raises:
         DataError: the value does not have the form; `source` names its place in the message.
     """
-    if isinstance(content, dict) and "results" in _part(content, "results"):
-        content = _answered(content, source)
+    if _is_promptfoo_output(content):
+        content = _rows_of_promptfoo(content, source)
     with suppress(LookupError, TypeError):
-        content = _listed(content, questions)
+        content = _records_in(content, questions)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         of_form = f" of {form}" if form else ""
         raise DataError(f"{source}: expected a list of records{of_form}")
@@ -172,14 +177,18 @@ def rows_of_value(
 def numbered_rows(
     numbered: Iterable[tuple[int, dict[str, Any]]], form: str, source: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the fields of each question in the rows of another tool.
+    """Yield the number and the fields of each question in the rows of another tool, whose form is
+    `form`.
+
+    The rows of a question with one passage each become one record, and so do the spans of a trace.
 
     Raises:
         DataError: the rows are no questions; `source` names their place in the message.
     """
     if form == "traces":
         with located(source):
-            numbered = enumerate([*trace_records(row for _, row in numbered)], 1)
+            questions = list(trace_records(row for _, row in numbered))
+        numbered = enumerate(questions, 1)
     for number, record in one_per_question(numbered):
         if number == 1:
             with located(source):
@@ -187,68 +196,74 @@ def numbered_rows(
         yield number, record
 
 
-def _content(path: Path) -> Any:
+def _parsed(path: Path) -> Any:
+    """Return the value of a JSON or YAML file."""
     try:
         return parse(read_bytes(path), path.name).value
     except NoPlainValueError as exc:
         raise DataError(str(exc.problem)) from exc
 
 
-def _questions_of(content: Any, path: Path) -> Any:
-    """Return the value of LlamaIndex's rag_dataset.json next to a file of predictions, or None."""
+def _questions_of_predictions(content: Any, path: Path) -> Any:
+    """Return the value of LlamaIndex's rag_dataset.json next to a file of predictions (`path`, with
+    the value `content`); None for any other file, or without rag_dataset.json.
+    """
     if not isinstance(content, dict) or "predictions" not in content:
         return None
     questions = path.with_name("rag_dataset.json")
     if questions == path or not questions.is_file():
         return None
-    return _content(questions)
+    return _parsed(questions)
 
 
-def _listed(content: Any, questions: Any) -> Any:
-    """Return the records of a JSON or YAML file: its list, the list in one of its fields, or the rows
-    of its columns; None for any other object.
+def _records_in(content: Any, questions: Any) -> Any:
+    """Return the records in the value of a JSON or YAML file: the value itself if it is a list, else
+    the list in one of its fields, or the rows of its columns; None if the object has neither.
 
-    `questions` is the content of LlamaIndex's file of questions, whose predictions are in another
-    file without the questions; None if there is no such file.
+    `questions` is the value of LlamaIndex's file of questions, whose predictions are in another file
+    without the questions; None if there is no such file.
     """
     if not isinstance(content, dict):
         return content
     if tool_of(content) == "traces":
         return [content]
-    for name in LISTS:
-        if name not in content:
-            continue
-        if name == "predictions" and questions is not None:
-            examples = _listed(questions, None)
-            pairs = zip(examples, content[name], strict=False)
-            return [{"query": example["query"], **reply} for example, reply in pairs]
+    name = first_name(content, LISTS)
+    if name == "predictions" and questions is not None:
+        examples = _records_in(questions, None)
+        pairs = zip(examples, content[name], strict=False)
+        return [{"query": example["query"], **reply} for example, reply in pairs]
+    if name:
         return content[name]
-    columns = content.values()
-    if not all(isinstance(column, list) for column in columns):
-        return None
-    if len({len(column) for column in columns}) != 1:
-        return None
-    return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
+    return _rows_of_columns(content)
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table without empty cells: the first sheet of a workbook, the split "test"
-    of several splits (else the first).
+def _rows_of_columns(columns: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the rows of columns (name -> values); None if they are not lists of the same length.
+
+    >>> _rows_of_columns({"question": ["Why?", "Who?"], "answer": ["So.", "I."]})
+    [{'question': 'Why?', 'answer': 'So.'}, {'question': 'Who?', 'answer': 'I.'}]
+    """
+    if not all(isinstance(column, list) for column in columns.values()):
+        return None
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) != 1:
+        return None
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _rows_of_table(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table as column -> value: a text file, the first sheet of a workbook, or
+    data that `datasets` saved.
 
     Raises:
         DataError: the table cannot be read, or has no rows.
     """
     try:
         if path.is_dir():
-            import datasets
-
-            saved = datasets.load_from_disk(str(path))
-            if isinstance(saved, dict):
-                saved = saved["test"] if "test" in saved else next(iter(saved.values()))
-            return with_whole_numbers(saved.to_list())
+            return with_whole_numbers(_saved_rows(path))
         if path.suffix.lower() == ".parquet":
             return with_whole_numbers(parquet_rows(path))
-        table = _table(path)
+        table = _frame_of_texts(path)
     except RagbenchError:
         raise
     except UnicodeDecodeError as exc:
@@ -259,22 +274,31 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         raise DataError(
             f"{path} could not be read as a table: {exc}; save it as .csv in UTF-8"
         ) from exc
-    rows = []
-    for record in table.to_dict("records"):
-        row = {}
-        for name, text in record.items():
-            if isinstance(text, str):
-                row[str(name).strip()] = _cell(str(name), text.strip())
-        if any(row.values()):
-            rows.append(row)
+    rows = _filled_rows(table.to_dict("records"))
     if not rows:
         header = ", ".join(printable(str(name)) for name in table)
         raise DataError(f"{path} has no rows below its columns {header}; add a row per question")
     return rows
 
 
-def _table(path: Path) -> Any:
-    """Return a workbook or a text file as a frame of texts."""
+def _saved_rows(folder: Path) -> Any:
+    """Return the rows that the package `datasets` saved in a folder; of several splits the split
+    "test", or else the first.
+    """
+    import datasets
+
+    saved = datasets.load_from_disk(str(folder))
+    if isinstance(saved, dict):
+        saved = saved["test"] if "test" in saved else next(iter(saved.values()))
+    return saved.to_list()
+
+
+def _frame_of_texts(path: Path) -> Any:
+    """Return a workbook or a text file as a frame of texts; an empty cell is "".
+
+    The columns of a text file are separated by the most frequent of comma, semicolon and tab in its
+    first line. That line is the header, except in a file of two columns, number and question.
+    """
     import pandas as pd
 
     options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
@@ -285,23 +309,46 @@ def _table(path: Path) -> Any:
     content = read_bytes(path)
     if not content.strip():
         raise DataError(f"{path} is empty")
-    first_line = content.partition(b"\n")[0].decode()
+    first_line = content.partition(b"\n")[0].decode().rstrip("\r")
     separator = max(",;\t", key=first_line.count)
-    columns = first_line.rstrip("\r").split("\t")
-    if len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None:
-        # topics of TREC and queries of MS MARCO: a number and a question, without a header
+    columns = first_line.split("\t")
+    # topics of TREC and queries of MS MARCO
+    has_no_header = len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None
+    if has_no_header:
         options |= {"names": ["query_id", "query"], "quoting": csv.QUOTE_NONE}
     return pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
 
 
-def _cell(name: str, text: str) -> Any:
-    """Return the value of a cell; questions and answers stay texts, even if they look like lists."""
-    is_text = name.strip().casefold().replace(" ", "_") in (*QUESTIONS, *REPLIES, *ANSWERS)
+def _filled_rows(table: Iterable[Mapping[Any, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table of texts without blank rows, with the values that the texts mean."""
+    rows = []
+    for texts in table:
+        row = {}
+        for name, text in texts.items():
+            if isinstance(text, str):
+                row[str(name).strip()] = _value_of_cell(str(name), text.strip())
+        if any(row.values()):
+            rows.append(row)
+    return rows
+
+
+def _value_of_cell(column: str, text: str) -> Any:
+    """Return the list or object that the text of a cell means, such as "['a', 'b']"; the text itself
+    if it means none. Questions and answers stay texts, even if they look like lists.
+    """
+    is_text = column.strip().casefold().replace(" ", "_") in (*QUESTIONS, *REPLIES, *ANSWERS)
     return text if is_text else read_cell(text)
 
 
-def _answered(output: Mapping[str, Any], source: str) -> Any:
-    """Return the tests of promptfoo's output with their answers.
+def _is_promptfoo_output(content: Any) -> bool:
+    """Return True for the output of promptfoo: {"results": {"results": [...]}}."""
+    return isinstance(content, dict) and "results" in _object_in(content, "results")
+
+
+def _rows_of_promptfoo(output: Mapping[str, Any], source: str) -> Any:
+    """Return a row for each test in promptfoo's output: its variables ("vars"), its assertions
+    ("assert"), and the answer ("response") or the "error"; results that are not a list of objects
+    are returned unchanged.
 
     Raises:
         DataError: the answers are of several prompts or providers.
@@ -309,21 +356,22 @@ def _answered(output: Mapping[str, Any], source: str) -> Any:
     results = output["results"]["results"]
     if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
         return results
-    sources = set()
+    systems = set()
     for result in results:
-        provider = _part(result, "provider").get("id")
-        sources.add(f"prompt {result.get('promptIdx')} of {provider}")
-    if len(sources) > 1:
+        provider = _object_in(result, "provider").get("id")
+        systems.add(f"prompt {result.get('promptIdx')} of {provider}")
+    if len(systems) > 1:
         raise DataError(
-            f"{source} holds answers to {', '.join(sorted(sources))}; write a file for each "
+            f"{source} holds answers to {', '.join(sorted(systems))}; write a file for each "
             "(promptfoo eval --filter-providers)"
         )
     rows = []
     for result in results:
-        reply = _part(result, "response").get("output")
+        reply = _object_in(result, "response").get("output")
         row = {
-            "vars": _part(result, "vars"),
-            "assert": _part(result, "testCase").get("assert"),
+            "vars": _object_in(result, "vars"),
+            "assert": _object_in(result, "testCase").get("assert"),
+            # a reply that is an object has the fields of a system's output
             **(reply if isinstance(reply, dict) else {"response": reply}),
             "error": result.get("error") if reply is None else None,
         }
@@ -331,10 +379,10 @@ def _answered(output: Mapping[str, Any], source: str) -> Any:
     return rows
 
 
-def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _object_in(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the object in a field; {} where the field holds another value."""
-    part = record.get(name)
-    return part if isinstance(part, dict) else {}
+    value = record.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def one_per_question(
@@ -349,33 +397,53 @@ def one_per_question(
     >>> list(one_per_question(enumerate(rows, 1)))
     [(1, {'query': 'Why?', 'retrieved_contexts': [{'text': 'A.'}, {'text': 'B.'}]})]
     """
-    merged: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
+    # values that rows of one question share -> the number of its first row, and its record
+    record_of_question: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
     for number, row in numbered:
-        names = {str(name).strip().casefold(): name for name in row}
-        columns = {  # part of a context -> folded name of its column, "" without one
-            "id": first_name(names, PASSAGE_IDS),
-            "text": first_name(names, PASSAGES),
-            "score": first_name(names, PASSAGE_SCORES),
-        }
-        if not columns["text"]:
+        passage, fields = _split_passage(row)
+        if passage is None:
             yield number, row
             continue
-        context = {part: row[names[column]] for part, column in columns.items() if column}
-        passage_id = context.get("id")
-        if isinstance(passage_id, list):  # an id written as "[1]" was read as a list
-            context["id"] = ", ".join(map(str, passage_id))
-        passage_columns = [names[column] for column in columns.values() if column]
-        rest = {name: value for name, value in row.items() if name not in passage_columns}
-        question = []  # the values that rows of one question have in common
-        for key in (*IDS, *QUESTIONS, "query_run", "run", "run_id"):
-            if names.get(key) in rest:
-                question.append(str(rest[names[key]]))
-        _, record = merged.setdefault(tuple(question), (number, rest))
-        for name, value in rest.items():  # a later row fills empty fields
+        _, record = record_of_question.setdefault(_question_key(fields), (number, fields))
+        for name, value in fields.items():  # a later row fills empty fields
             record[name] = record.get(name) or value
-        if context.get("text"):
-            record.setdefault("retrieved_contexts", []).append(without_none(context))
-    yield from merged.values()
+        if passage.get("text"):
+            record.setdefault("retrieved_contexts", []).append(passage)
+    yield from record_of_question.values()
+
+
+def _split_passage(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Return the passage in a row and the other fields; the passage is None for a row without a column
+    of passages.
+
+    >>> _split_passage({"query": "Why?", "passage": "A.", "rank": 1})
+    ({'text': 'A.', 'score': 1}, {'query': 'Why?'})
+    """
+    names = _folded_names(row)
+    column_of = {}  # part of a passage -> its column
+    for part, known_names in _PARTS_OF_PASSAGE.items():
+        name = first_name(names, known_names)
+        if name:
+            column_of[part] = names[name]
+    if "text" not in column_of:
+        return None, dict(row)
+    passage = without_none({part: row[column] for part, column in column_of.items()})
+    if isinstance(passage.get("id"), list):  # an id written as "[1]" was read as a list
+        passage["id"] = ", ".join(map(str, passage["id"]))
+    passage_columns = column_of.values()
+    return passage, {name: value for name, value in row.items() if name not in passage_columns}
+
+
+def _question_key(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the values that the rows of one question have in common: ids, question and run."""
+    names = _folded_names(fields)
+    keys = (*IDS, *QUESTIONS, "query_run", "run", "run_id")
+    return tuple(str(fields[names[key]]) for key in keys if key in names)
+
+
+def _folded_names(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of fields without case and surrounding blanks -> the names in the row."""
+    return {str(name).strip().casefold(): name for name in row}
 
 
 def has_question(row: Mapping[str, Any]) -> bool:
@@ -397,17 +465,14 @@ def read_records(
         DataError: no record has a question.
     """
     content = Content()
-    records = []
+    records: list[Record] = []
     skipped = []
     for number, row in numbered:
         rows, documents = expanded_row(row)
         if not rows:
             skipped.append(f"line {number}")
         content.documents |= documents
-        records += [
-            Record(each, path.name, (), lambda keys, line=number: line)  # type: ignore[misc]
-            for each in rows
-        ]
+        records += [_record_at(number, each, path.name) for each in rows]
     if skipped and not records:
         raise DataError(
             f"{path}: none of the {len(skipped)} records has a question; choose the part of the "
@@ -418,98 +483,140 @@ def read_records(
     return content
 
 
+def _record_at(line: int, value: Mapping[str, Any], file: str) -> Record:
+    """Return a record whose fields are all on one line of its file."""
+    return Record(value, file, (), lambda keys: line)
+
+
 def add_cases(
     content: Content,
     records: Iterable[Record],
     source: str,
     corpus: Mapping[str, Document] | None,
 ) -> None:
-    """Add the cases of records of any form to `content.entries`, and the problems of the others to
-    `content.problems`.
+    """Add the cases of records to `content.entries`, and the problems of wrong records to
+    `content.problems`. The records are of any form: ragbench's own, or another tool's.
 
-    The names of their fields are listed in `fields`. Expected texts become evidence where a document
-    of `corpus` (None: of the content) holds them. A question that is asked several times without an
-    id gets a number for each; rows with one id and one question are one case with the documents of
-    all. Records that are no test set are one problem, and add no entry.
+    Expected texts become evidence where a document of `corpus` (None: of the content) holds them. If
+    no record has a question, the file is one problem, and no case is added.
+
+    Args:
+        source: the path of the file, for warnings.
 
     Raises:
-        DataError: the records are a known file of another kind.
+        DataError: the records are a known file of another kind, not a test set.
     """
     records = list(records)
-    own = fields_of(CaseLine)
-    labels_of_records = [
-        labels_of(record.value, own) if isinstance(record.value, dict) else None
-        for record in records
-    ]
-    if _refused_as_no_test_set(content, records, labels_of_records, source):
+    case_fields = fields_of(CaseLine)
+    labels_of_records: list[Labels | None] = []
+    for record in records:
+        is_object = isinstance(record.value, dict)
+        labels_of_records.append(labels_of(record.value, case_fields) if is_object else None)
+    problem = _problem_of_other_file(records, labels_of_records, source)
+    if problem is not None:
+        content.problems.append(problem)
         return
-    documents = content.documents if corpus is None else corpus
-    texts = Texts(documents)
-    ids = DocumentIds(documents)
-    n_copies: Counter[str] = Counter()
-    places: dict[str, tuple[int, Record]] = {}  # of the first entry with an id
-    flaws: Flaws = defaultdict(list)
+    adder = _CaseAdder(content, content.documents if corpus is None else corpus)
     for record, labels in zip(records, labels_of_records, strict=True):
         if labels is None:
-            check(CaseLine, record, content)  # notes the problem
-            continue
+            check(CaseLine, record, content)  # notes that the record is no object
+        else:
+            adder.add(record, labels)
+    warn_all(source, adder.flaws)
+
+
+class _CaseAdder:
+    """Adds one record after the other to the cases of a file.
+
+    Attributes:
+        flaws: kind of flaw -> ids of the cases that have it, for warnings.
+    """
+
+    def __init__(self, content: Content, documents: Mapping[str, Document]) -> None:
+        self.flaws: Flaws = defaultdict(list)
+        self._content = content
+        self._ids = DocumentIds(documents)
+        self._texts = Texts(documents)
+        self._n_copies: Counter[str] = Counter()  # derived id -> cases that have it so far
+        # id -> the position of its case in the entries, and its first record
+        self._first_with_id: dict[str, tuple[int, Record]] = {}
+
+    def add(self, record: Record, labels: Labels) -> None:
+        """Add the case of a record, whose labels are `labels`; or its problems, if it is wrong."""
         for name, expected in labels.unreadable.items():
             value = shown(record.value.get(name), 60)
-            content.problems.append(record.problem((name,), value, expected))
+            self._content.problems.append(record.problem((name,), value, expected))
         if labels.unreadable:
-            continue
-        named = replace(record, value=labels.case, names=labels.names)
-        line = check(CaseLine, named, content, is_lenient=labels.is_foreign)
-        if line is None:
-            continue
-        entry = _with_documents(entry_of(line, named), labels, record, ids, texts, flaws)
+            return
+        labelled = replace(record, value=labels.case, names=labels.names)
+        line = check(CaseLine, labelled, self._content, is_lenient=labels.is_foreign)
+        if line is None:  # `check` has noted why
+            return
+        entry = _with_foreign_labels(
+            entry_of(line, labelled), labels, record, self._ids, self._texts, self.flaws
+        )
         has_id = not labels.case.keys().isdisjoint(("query_id", "id", "case_id"))
-        query_id = entry.case.query_id
         if not has_id and not line.turns:
-            n_copies[query_id] += 1
-            query_id = nth_id(query_id, n_copies[query_id])
-            entry = entry._replace(case=replace(entry.case, query_id=query_id))
-        if query_id not in places:
-            places[query_id] = (len(content.entries), record)
-            content.entries.append(entry)
-            continue
-        place, earlier = places[query_id]
-        joined = _joined(content.entries[place], entry)
-        if joined is None:
-            expected = f"another id: line {earlier.line} has this one"
-            content.problems.append(record.problem(("query_id",), shown(query_id), expected))
-        else:
-            content.entries[place] = joined
-    warn_all(source, flaws)
+            entry = self._with_unique_id(entry)
+        self._add_or_join(entry, record)
+
+    def _with_unique_id(self, entry: Entry) -> Entry:
+        """Return a case whose id was derived from its question, with a number if an earlier case asks
+        the same question.
+        """
+        derived_id = entry.case.query_id
+        self._n_copies[derived_id] += 1
+        query_id = nth_id(derived_id, self._n_copies[derived_id])
+        return entry._replace(case=replace(entry.case, query_id=query_id))
+
+    def _add_or_join(self, entry: Entry, record: Record) -> None:
+        """Add a case, or join it with the earlier case of the same id; if they differ in more than
+        their documents, the repeated id is a problem.
+        """
+        entries = self._content.entries
+        query_id = entry.case.query_id
+        if query_id not in self._first_with_id:
+            self._first_with_id[query_id] = (len(entries), record)
+            entries.append(entry)
+            return
+        position, first_record = self._first_with_id[query_id]
+        joined = _joined_rows(entries[position], entry)
+        if joined is not None:
+            entries[position] = joined
+            return
+        expected = f"another id: line {first_record.line} has this one"
+        problem = record.problem(("query_id",), shown(query_id), expected)
+        self._content.problems.append(problem)
 
 
-def _refused_as_no_test_set(
-    content: Content, records: Sequence[Record], labels: Sequence[Labels | None], source: str
-) -> bool:
-    """Return True, and add one problem to `content`, if no record has a question and some field's name
-    is unlike every field of a test set; False if the records may be a (wrong) test set.
+def _problem_of_other_file(
+    records: Sequence[Record], labels: Sequence[Labels | None], source: str
+) -> Problem | None:
+    """Return the one problem of a file that is not a test set: no record has a question, and some field
+    has a name unlike every field of a test set. None for a test set, also a wrong one.
+
+    Args:
+        labels: the labels of each record; None for a record that is no object.
 
     Raises:
         DataError: the records are a known file of another kind.
     """
     without_question = [each for each in labels if each is not None and each.question is None]
     if not records or len(without_question) < len(records):
-        return False
+        return None
     with located(source):
         refuse_foreign(records[0].value)
-    own = fields_of(CaseLine)
-    names = {name for each in without_question for name in each.case}
-    if all(name in own or nearest(name, own) for name in names):
-        return False
-    found = ", ".join(map(str, records[0].value))
-    problem = records[0].problem((), f"no question among the fields {found}", NO_QUESTION)
-    content.problems.append(problem)
-    return True
+    case_fields = fields_of(CaseLine)
+    names = chain.from_iterable(each.case for each in without_question)
+    if all(name in case_fields or nearest(name, case_fields) for name in names):
+        return None
+    fields = ", ".join(map(str, records[0].value))
+    return records[0].problem((), f"no question among the fields {fields}", NO_QUESTION)
 
 
-def _joined(first: Entry, second: Entry) -> Entry | None:
+def _joined_rows(first: Entry, second: Entry) -> Entry | None:
     """Return two rows about one question as one case with the documents of both; None if they differ
-    in any other label.
+    in a label other than documents, evidence and metadata. (Some tools write a row per document.)
     """
     second_case = replace(second.case, evidence=first.case.evidence, metadata=first.case.metadata)
     if second_case != first.case:
@@ -523,7 +630,7 @@ def _joined(first: Entry, second: Entry) -> Entry | None:
     )
 
 
-def _with_documents(
+def _with_foreign_labels(
     entry: Entry,
     labels: Labels,
     record: Record,
@@ -531,63 +638,80 @@ def _with_documents(
     texts: Texts,
     flaws: Flaws,
 ) -> Entry:
-    """Return an entry with its quotes located in the documents, and with the gold facts of its nuggets
-    (TREC) and the labels of its assertions (promptfoo).
+    """Return a case with the labels that only other tools' records have: quotes and names of documents,
+    which are looked up in the corpus, TREC's nuggets and promptfoo's assertions.
 
-    Texts and names that cannot be used go to the metadata of the case, and to `flaws` (kind -> ids).
+    Texts and names that cannot be used go to the metadata of the case. Each kind of flaw in the case
+    adds its id to `flaws`.
     """
-    sources = [ids.full(source) for source in labels.sources]
-    spans, unmatched = _evidence(labels.quotes, sources, texts)
-    matched = dict.fromkeys(span.doc_id for span in spans)
-    # a source that is the id of no document is taken for another name of a document that holds a
-    # quoted text and that no source names; it is then not one more relevant document
-    n_unnamed = len(matched.keys() - {*sources})
-    absent = [source for source in sources if ids.is_absent(source)][:n_unnamed]
-    relevant = [doc_id for doc_id in (*sources, *matched) if doc_id not in absent]
-    importances = _nuggets(record.value.get("nuggets"))
-    assertions = _asserted(record.value.get("assert"))
-    okay_facts = [text for text, importance in importances.items() if importance == "okay"]
-    alternatives = []
-    for group in labels.alternatives:
-        alternatives.append([ids.full(name) for name in group])
+    lookup = _look_up(labels, ids, texts)
+    importance_of = _importance_of_facts(record.value.get("nuggets"))
+    assertions = _labels_of_assertions(record.value.get("assert"))
     metadata = {
-        "reference_contexts": unmatched,
-        "sources": absent,
-        "okay_facts": okay_facts,
-        "alternatives": alternatives,
+        "reference_contexts": lookup.unmatched,
+        "sources": lookup.absent,
+        "okay_facts": [fact for fact, value in importance_of.items() if value == "okay"],
+        "alternatives": [[*map(ids.id_of, group)] for group in labels.alternatives],
     }
-    case = entry.case
-    reference = case.reference_answer
-    if assertions["reference"]:
-        reference = assertions["reference"][0]
-    nuggets = [(text,) for text in importances]
     filled = {name: value for name, value in metadata.items() if value}
+    facts = [(fact,) for fact in importance_of]  # without aliases
+    references = [*assertions["reference"], entry.case.reference_answer]
     case = replace(
-        case,
-        evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
-        reference_answer=reference,
-        gold_facts=(*case.gold_facts, *nuggets),
-        required_keywords=(*case.required_keywords, *assertions["required"]),
-        forbidden_claims=(*case.forbidden_claims, *assertions["forbidden"]),
-        metadata={**case.metadata, **filled},
+        entry.case,
+        evidence=tuple(dict.fromkeys((*entry.case.evidence, *lookup.spans))),
+        reference_answer=references[0],
+        gold_facts=(*entry.case.gold_facts, *facts),
+        required_keywords=(*entry.case.required_keywords, *assertions["required"]),
+        forbidden_claims=(*entry.case.forbidden_claims, *assertions["forbidden"]),
+        metadata={**entry.case.metadata, **filled},
     )
-    kinds = []
-    if unmatched:
-        kinds.append(_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED)
+    if lookup.unmatched:
+        flaws[_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED].append(case.query_id)
     if "other_references" in case.metadata:
-        kinds.append(_SEVERAL)
+        flaws[_SEVERAL].append(case.query_id)
     if labels.alternatives:
-        kinds.append(_ALTERNATIVES)
-    kinds += [f"assertions {kind!r} are not read" for kind in assertions["unread"]]
+        flaws[_ALTERNATIVES].append(case.query_id)
+    for kind in assertions["unread"]:
+        flaws[f"assertions {kind!r} are not read"].append(case.query_id)
     if labels.doubtful:
-        kinds.append(_DOUBTFUL)
-    for kind in kinds:
-        flaws[kind].append(case.query_id)
-    grades = dict.fromkeys(relevant, 1)
+        flaws[_DOUBTFUL].append(case.query_id)
+    grades = dict.fromkeys(lookup.relevant, 1)
     return entry._replace(case=case, relevant={**grades, **entry.relevant})
 
 
-def _evidence(
+class _Lookup(NamedTuple):
+    """The quotes and document names of a record, looked up in the corpus.
+
+    Attributes:
+        spans: the evidence: a place of each quote that a document holds.
+        unmatched: the quotes that no document holds.
+        relevant: the ids of the relevant documents.
+        absent: names of documents that are not in the corpus, and not among the relevant ones.
+    """
+
+    spans: list[Span]
+    unmatched: list[str]
+    relevant: list[str]
+    absent: list[str]
+
+
+def _look_up(labels: Labels, ids: DocumentIds, texts: Texts) -> _Lookup:
+    """Look up the quotes and document names of a record in the corpus (`ids` and `texts`).
+
+    Named documents are relevant, and so are those that hold a quote. A name that is not in the corpus
+    is taken for another name of a document that holds a quote and is not named, so that this document
+    does not count twice: as many such names as there are such documents are `absent`.
+    """
+    named = [ids.id_of(source) for source in labels.sources]
+    spans, unmatched = _find_quotes(labels.quotes, named, texts)
+    quoted = dict.fromkeys(span.doc_id for span in spans)
+    n_unnamed = len(quoted.keys() - {*named})
+    absent = [doc_id for doc_id in named if ids.is_absent(doc_id)][:n_unnamed]
+    relevant = [doc_id for doc_id in (*named, *quoted) if doc_id not in absent]
+    return _Lookup(spans, unmatched, relevant, absent)
+
+
+def _find_quotes(
     quotes: Iterable[Quote], sources: Sequence[str], texts: Texts
 ) -> tuple[list[Span], list[str]]:
     """Return a span per quote that a document holds, and the quotes that none holds.
@@ -606,41 +730,44 @@ def _evidence(
     return spans, unmatched
 
 
-def _nuggets(value: Any) -> dict[str, Any]:
-    """Return fact -> importance of TREC's nuggets; {} for any other value."""
-    if not isinstance(value, list):
-        return {}
-    importances = {}
-    for nugget in value:
-        if isinstance(nugget, dict) and nugget.get("text"):
-            importances[str(nugget["text"])] = nugget.get("importance")
-    return importances
+def _importance_of_facts(nuggets: Any) -> dict[str, Any]:
+    """Return fact -> importance ("vital" or "okay") of TREC's nuggets; {} for any other value.
 
-
-def _asserted(asserts: Any) -> dict[str, list[str]]:
-    """Return the contents of promptfoo's assertions: "reference" answers, "required" keywords,
-    "forbidden" texts, and as "unread" the kinds of assertions that are not read.
+    >>> _importance_of_facts([{"text": "It opened in 1881.", "importance": "vital"}])
+    {'It opened in 1881.': 'vital'}
     """
-    contents: dict[str, list[str]] = {
-        "reference": [],
-        "required": [],
-        "forbidden": [],
-        "unread": [],
-    }
-    for rule in asserts if isinstance(asserts, list) else []:
-        if not isinstance(rule, dict) or not rule.get("type"):
+    if not isinstance(nuggets, list):
+        return {}
+    importance_of = {}
+    for nugget in nuggets:
+        if isinstance(nugget, dict) and nugget.get("text"):
+            importance_of[str(nugget["text"])] = nugget.get("importance")
+    return importance_of
+
+
+def _labels_of_assertions(assertions: Any) -> dict[str, list[str]]:
+    """Return the labels in promptfoo's assertions: "reference" answers, "required" keywords,
+    "forbidden" texts, and as "unread" the types of assertions that are not read.
+
+    >>> labels = _labels_of_assertions([{"type": "icontains", "value": "1881"}, {"type": "latency"}])
+    >>> labels["required"], labels["unread"]
+    (['1881'], ['latency'])
+    """
+    labels: dict[str, list[str]] = {"reference": [], "required": [], "forbidden": [], "unread": []}
+    for assertion in assertions if isinstance(assertions, list) else []:
+        if not isinstance(assertion, dict) or not assertion.get("type"):
             continue
-        kind = rule["type"]
-        value = rule.get("value")
-        parts = value if isinstance(value, list) else [value]
-        texts = [str(part) for part in parts if part not in (None, "")]
+        kind = str(assertion["type"])
+        value = assertion.get("value")
+        values = value if isinstance(value, list) else [value]
+        texts = [str(each) for each in values if each not in (None, "")]
         # "icontains" and "not-icontains" are the same assertions, ignoring case
-        if str(kind).removeprefix("i") in ("contains", "contains-all"):
-            contents["required"] += texts
+        if kind.removeprefix("i") in ("contains", "contains-all"):
+            labels["required"] += texts
         elif kind in _EXPECTING:
-            contents["reference"] += texts[:1]
-        elif str(kind).replace("-i", "-") in ("not-contains", "not-contains-any"):
-            contents["forbidden"] += texts
+            labels["reference"] += texts[:1]
+        elif kind.replace("-i", "-") in ("not-contains", "not-contains-any"):
+            labels["forbidden"] += texts
         else:
-            contents["unread"].append(str(kind))
-    return contents
+            labels["unread"].append(kind)
+    return labels
