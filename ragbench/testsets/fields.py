@@ -161,7 +161,8 @@ def is_ares(fields: Mapping[str, Any]) -> bool:
 
 
 def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without its labels, with the system's output as `answer` and `contexts`.
+    """Return a record without its labels, with the system's output as `answer` and `contexts`, under
+    whatever names the tool has for them.
 
     If the field of the answer is empty ("", null or NaN, which a table does not distinguish), the
     answer is ""; a record without such a field has no `answer`. Contexts may be a text, if a table has
@@ -175,19 +176,14 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     fields, is_deepeval, _ = record_fields(record, skip_empty=False)
     if is_ares(fields):
         fields["contexts"] = [fields.pop("document", "")]
-    labels = {*REFERENCES, *EVIDENCE}
-    answer_fields = (*REPLIES, *ANSWERS)
-    context_fields: Sequence[str] = (*RETRIEVED, *CONTEXTS)
-    outputs = {}
-    for name, value in fields.items():
-        if name not in labels and name not in (*answer_fields, *context_fields):
-            outputs[name] = value
-    answers = [fields[name] for name in answer_fields if name in fields]
+    renamed = {*REFERENCES, *EVIDENCE, *REPLIES, *ANSWERS, *RETRIEVED, *CONTEXTS}
+    outputs = {name: value for name, value in fields.items() if name not in renamed}
+    answers = [fields[name] for name in (*REPLIES, *ANSWERS) if name in fields]
     if answers:
         outputs["answer"] = _first_filled(answers, default="")
-    if is_deepeval:
-        context_fields = RETRIEVED  # its other contexts are labels
-    lists = [fields[name] for name in context_fields if name in fields]
+    # the other contexts of DeepEval are labels
+    context_names = RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS)
+    lists = [fields[name] for name in context_names if name in fields]
     if lists:
         contexts = _first_filled(lists, default=[])
         outputs["contexts"] = read_list(contexts, DEEPEVAL_DELIMITER if is_deepeval else "")
@@ -196,10 +192,7 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _first_filled(values: Iterable[Any], default: Any) -> Any:
     """Return the first value that is not empty, else `default`."""
-    for value in values:
-        if not is_empty(value):
-            return value
-    return default
+    return next((value for value in values if not is_empty(value)), default)
 
 
 def is_missing(value: Any) -> bool:
@@ -285,29 +278,24 @@ def _with_commas(text: str) -> str:
     Raises:
         tokenize.TokenError, SyntaxError: the text cannot be source.
     """
-    source: list[str] = []
-    depth = 0
+    words: list[str] = []
+    depth = 0  # brackets that are open
     is_after_value = False
-    last = ""
-    # a comma is missing where a value begins inside brackets, right after another value
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
             continue
-        opens = token.string in ("[", "(", "{")
-        closes = token.string in ("]", ")", "}")
+        word = token.string
+        opens = word in ("[", "(", "{")
+        closes = word in ("]", ")", "}")
         is_value = token.type in (tokenize.STRING, tokenize.NUMBER, tokenize.NAME)
-        is_call = token.string == "(" and last in _FACTORIES
-        begins_value = (opens or is_value) and not is_call
-        if depth > 0 and is_after_value and begins_value:
-            source.append(",")
-        source.append(token.string)
-        if opens:
-            depth += 1
-        elif closes:
-            depth -= 1
+        is_call = word == "(" and bool(words) and words[-1] in _FACTORIES  # array(
+        begins_value = is_value or (opens and not is_call)
+        if depth > 0 and is_after_value and begins_value:  # two values without a comma
+            words.append(",")
+        words.append(word)
+        depth += int(opens) - int(closes)
         is_after_value = is_value or closes
-        last = token.string
-    return " ".join(source)
+    return " ".join(words)
 
 
 def _literal(node: ast.expr) -> Any:
@@ -336,13 +324,14 @@ def _literal(node: ast.expr) -> Any:
 
 
 def record_fields(
-    record: Mapping[str, Any], own: Collection[str] = (), *, skip_empty: bool = True
+    record: Mapping[str, Any], case_fields: Collection[str] = (), *, skip_empty: bool = True
 ) -> tuple[dict[str, Any], bool, dict[str, str]]:
-    """Return the fields of a record, also the nested ones, under their folded names (`column_name`).
+    """Return the fields of a record, also the nested ones, under their folded names: `expectedOutput`
+    becomes `expected_output`, as from `column_name`.
 
     Args:
         record: fields by name.
-        own: names that are not folded, and whose values are kept, also if they are empty.
+        case_fields: names of labels in ragbench's own test sets, which are not folded.
         skip_empty: leave out empty fields.
 
     Returns:
@@ -350,18 +339,17 @@ def record_fields(
     """
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
-    for name, value in _flat(record).items():
-        if name in own:
+    for name, value in _without_nesting(record).items():
+        if name in case_fields:
             folded_name = name
-            may_be_empty = name in (*QUESTIONS, *IDS, "text")
-            if value == "" and not may_be_empty:  # an empty cell of a table
-                continue
+            is_skipped = value == "" and name not in (*QUESTIONS, *IDS, "text")
         else:
             folded_name = _folded_name(str(name))
             # an answer of ragbench has a text, even an empty one: its contexts are ids
             is_answer_text = folded_name == "text" and value == ""
-            if skip_empty and value in (None, "", [], {}) and not is_answer_text:
-                continue
+            is_skipped = skip_empty and value in (None, "", [], {}) and not is_answer_text
+        if is_skipped:
+            continue
         if folded_name in QUESTIONS and isinstance(value, Mapping | list):
             value = _question_of_request(value)
         fields.setdefault(folded_name, value)
@@ -383,12 +371,14 @@ _NAME_OF_TEXT = {"inputs": "question", "outputs": "answer"}
 """Field of inputs or outputs that is a single text -> field of this text."""
 
 
-def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record in which the fields of nested objects replace these objects.
+def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record in which the fields of nested objects replace these objects: {"inputs":
+    {"question": "Why?"}} becomes {"question": "Why?"}.
 
     The objects are promptfoo's `vars`, the `inputs` and `outputs` of LangSmith and MLflow,
-    `expectations`, and `input`. A field of the record precedes a nested field of the same name.
-    `expected` becomes its answer, and a text in `inputs` or `outputs` the question or the answer.
+    `expectations`, and `input`. A field of the record precedes a nested field of the same name. An
+    object in `expected` becomes its answer, and a text in `inputs` or `outputs` becomes the field
+    `question` or `answer`.
     """
     flat = dict(record)
     for field in ("vars", "inputs", "outputs", "expectations", "input"):
@@ -403,16 +393,16 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
             flat[field] = True  # the field alone marks the record as a log of a system's outputs
         flat = {**value, **flat}
         if field in ("vars", "inputs", "input"):
-            flat.update(_question_among(value))
+            flat.update(_text_as_question(value))
     expected = flat.get("expected")
     if isinstance(expected, Mapping):
         flat["expected"] = first(expected, ANSWER_PARTS, "")
     return flat
 
 
-def _question_among(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the first text among inputs as the question, in a dict; {} if an input is named as a
-    question, or none is a text.
+def _text_as_question(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return the first text among the inputs of a system as its question, in a dict; {} if an input is
+    named as a question, or none is a text.
     """
     if not inputs.keys().isdisjoint(QUESTIONS):
         return {}
@@ -437,7 +427,7 @@ def _question_of_request(request: Any) -> Any:
 
 def with_whole_numbers(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return rows in which columns of whole numbers hold ints. (pandas makes them floats if a cell is
-    empty.)
+    empty.) None stays None.
 
     >>> with_whole_numbers([{"source": 7.0, "score": 0.5}, {"source": 8.0, "score": 1.0}])
     [{'source': 7, 'score': 0.5}, {'source': 8, 'score': 1.0}]
@@ -445,7 +435,7 @@ def with_whole_numbers(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     other_columns = set()  # columns with a value that is not a whole number
     for row in rows:
         for name, value in row.items():
-            is_whole = isinstance(value, float) and value == value // 1  # False for NaN
+            is_whole = isinstance(value, float) and value.is_integer()  # False for NaN
             if value is not None and not is_whole:
                 other_columns.add(name)
     converted = []

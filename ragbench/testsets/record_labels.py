@@ -34,8 +34,10 @@ from ragbench.testsets.fields import (
 
 _DELIMITERS = r"[;|]"  # of people, between names of documents
 _QUOTE = "text content evidence_text fact passage page_content quote".split()
+"""Fields of an object that hold a quote."""
 _TEXTS_OF_OTHERS = {*_QUOTE} - {"quote"}
 _QUOTED_FROM = "doc_name doc_uri doc_id document url source title file_path wikipedia_id".split()
+"""Fields of an object that name the document of its quote."""
 _LOGGED = ("record_json", "app_id", "scores", "trace", "expectations")
 """Fields of logs: an `output` next to one of them is the output of a system."""
 _MAX_FACT = 8  # words; no answer states a longer text word by word
@@ -79,14 +81,15 @@ class Labels(NamedTuple):
         return first(self.case, ("text", *QUESTIONS))
 
 
-def labels_of(record: Mapping[str, Any], own: Collection[str] = ()) -> Labels:
+def labels_of(record: Mapping[str, Any], case_fields: Collection[str] = ()) -> Labels:
     """Return the labels of a record, whatever their names.
 
     Contexts next to an answer are the contexts that a system retrieved, except in DeepEval's records.
 
     Args:
         record: fields by name.
-        own: names of labels in ragbench's own test sets, which keep their names and values.
+        case_fields: names of fields that keep their names and values: the labels of ragbench's own
+            test sets.
 
     >>> row = {"question": "Why?", "contexts": ["A."], "answer": "So.", "ground_truth": "Therefore."}
     >>> labels_of(row).case, labels_of(row).quotes
@@ -94,46 +97,58 @@ def labels_of(record: Mapping[str, Any], own: Collection[str] = ()) -> Labels:
     >>> labels_of({"question": "Why?", "context": ["A."], "ground_truth": "Therefore."}).quotes
     [Quote(text='A.', source='')]
     """
-    fields, is_deepeval, names = record_fields(record, own)
+    # `fields` has folded names, and `name_in_record` returns to the names of the record
+    fields, is_deepeval, name_in_record = record_fields(record, case_fields)
     reader = _Reader(fields)
-    expected = _expected(fields, own, reader, is_deepeval=is_deepeval)
-    source_fields = () if is_ares(fields) else SOURCES
-    sources, groups = reader.sources(source_fields)
+    expected = _expected(fields, case_fields, reader, is_deepeval=is_deepeval)
+    sources, alternatives = reader.sources(() if is_ares(fields) else SOURCES)
     sources += [quote.source for quote in expected.quotes if quote.source]
-    names_with_meaning = _names_with_a_meaning(fields, reader.source_name)
+    known_names = _names_with_a_meaning(fields, reader.source_name)
 
-    case, names_of = _take_renamed(fields, names, own)
+    case, renamed = _take_renamed(fields, name_in_record, case_fields)
     answers = list(dict.fromkeys((*expected.references, *expected.aliases)))
-    has_own_reference = not fields.keys().isdisjoint({*own} & {*REFERENCES})
+    has_own_reference = _has_any(fields, {*case_fields} & {*REFERENCES})
     if answers and not has_own_reference:
         case["reference_answer"] = answers[0]
         name = first_name(fields, (*REFERENCES, *ALIAS_LISTS, *ANSWERS))
-        names_of["reference_answer"] = names[name]
+        renamed["reference_answer"] = name_in_record[name]
     has_own_facts = "gold_facts" in case or "gold_facts" in fields
     if _are_short(expected.facts) and not has_own_facts:
         case["gold_facts"] = expected.facts
-    for name, value in fields.items():
-        if name not in names_with_meaning or _is_own_label(name, fields, own):
-            case[name if name in own else names[name]] = value
-    if len(answers) > 1 and "gold_facts" not in case:
-        metadata = case.setdefault("metadata", {})
-        if isinstance(metadata, Mapping):
-            case["metadata"] = {"other_references": answers[1:], **metadata}
-    is_foreign = bool(names_of or expected.quotes or sources)
-    for name in fields:
-        is_foreign_name = name in names_with_meaning or name not in case
-        if name not in own and is_foreign_name:
-            is_foreign = True
+    for name, value in fields.items():  # all others stay as they are
+        if name not in known_names or _is_own_label(name, fields, case_fields):
+            case[name if name in case_fields else name_in_record[name]] = value
+    if "gold_facts" not in case:  # which would hold all answers
+        _add_other_references(case, answers[1:])
+    foreign_names = [
+        name
+        for name in fields
+        if name not in case_fields and (name in known_names or name not in case)
+    ]
     return Labels(
         case,
-        names_of,
-        expected.quotes,
-        list(dict.fromkeys(sources)),
-        groups,
-        expected.doubtful,
-        {names[name]: form for name, form in reader.unreadable.items()},
-        is_foreign,
+        names=renamed,
+        quotes=expected.quotes,
+        sources=list(dict.fromkeys(sources)),
+        alternatives=alternatives,
+        doubtful=expected.doubtful,
+        unreadable={name_in_record[name]: form for name, form in reader.unreadable.items()},
+        is_foreign=bool(renamed or expected.quotes or sources or foreign_names),
     )
+
+
+def _add_other_references(case: dict[str, Any], answers: Sequence[str]) -> None:
+    """Put further reference answers into the metadata of a case; do nothing for none, or if the record
+    has a field "metadata" that is no object.
+    """
+    metadata = case.get("metadata", {})
+    if answers and isinstance(metadata, Mapping):
+        case["metadata"] = {"other_references": list(answers), **metadata}
+
+
+def _has_any(fields: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Return True if a record has at least one of these fields."""
+    return not fields.keys().isdisjoint(names)
 
 
 class _Expected(NamedTuple):
@@ -154,33 +169,35 @@ class _Expected(NamedTuple):
 
 
 def _expected(
-    fields: Mapping[str, Any], own: Collection[str], reader: "_Reader", *, is_deepeval: bool
+    fields: Mapping[str, Any], case_fields: Collection[str], reader: "_Reader", *, is_deepeval: bool
 ) -> _Expected:
     """Return the expected answers and texts of a record, as distinct from the output of a system.
 
     Fields such as `answer` and `contexts` hold either: they count as expected unless other fields show
     that the record logs a system. `doubtful` is True if no field decides between the two.
     """
-    is_logged = is_ares(fields) or not fields.keys().isdisjoint(_LOGGED)
-    has_reply = is_logged or not fields.keys().isdisjoint(REPLIES)
-    has_answer = has_reply or not fields.keys().isdisjoint(ANSWERS)
+    is_log = is_ares(fields) or _has_any(fields, _LOGGED)
+    has_reply = is_log or _has_any(fields, REPLIES)  # an answer that is certainly a system's
+    has_answer = has_reply or _has_any(fields, ANSWERS)  # one that may be a label
+
     contexts = reader.quotes(CONTEXTS, DEEPEVAL_DELIMITER if is_deepeval else "")
-    quotes = reader.quotes([name for name in EVIDENCE if not _is_own_label(name, fields, own)])
-    are_contexts_retrieved = has_answer and not is_deepeval
-    if not quotes and not are_contexts_retrieved:
-        quotes = contexts
-    elif are_contexts_retrieved:  # contexts of a system are not read, so their form is no problem
+    evidence_names = [name for name in EVIDENCE if not _is_own_label(name, fields, case_fields)]
+    quotes = reader.quotes(evidence_names)
+    if has_answer and not is_deepeval:  # the contexts are retrieved ones, in any form
         for name in CONTEXTS:
             reader.unreadable.pop(name, None)
+    elif not quotes:
+        quotes = contexts
+
     references = reader.answers(REFERENCES)
     aliases = reader.answers(ALIAS_LISTS)
     facts = reader.facts(ALIAS_LISTS)
     is_labelled = bool(references or aliases or quotes)
     doubtful = bool(contexts) and not is_labelled and not has_reply
-    has_output = is_logged or bool(aliases and (contexts or has_reply))
-    if not references and not doubtful and not has_output:
+    is_answer_of_system = is_log or bool(aliases and (contexts or has_reply))
+    if not references and not doubtful and not is_answer_of_system:
         references = reader.answers(ANSWERS)
-        if facts:
+        if facts:  # the answer is one more wording of the first fact
             facts = [[*references, *facts[0]], *facts[1:]]
     return _Expected(references, aliases, facts, quotes, doubtful)
 
@@ -191,40 +208,44 @@ def _names_with_a_meaning(fields: Mapping[str, Any], source_name: str) -> set[st
     names |= {*PASSAGES, *ARES_LABELS, *_LOGGED, *NUGGETS, source_name}
     if is_ares(fields):
         names.add("document")
-    if not fields.keys().isdisjoint(PASSAGES):
+    if _has_any(fields, PASSAGES):
         names |= {*PASSAGE_IDS, *PASSAGE_SCORES}
     return names
 
 
 def _take_renamed(
-    fields: dict[str, Any], names: Mapping[str, str], own: Collection[str]
+    fields: dict[str, Any], name_in_record: Mapping[str, str], case_fields: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Move the question, the id, the type and the facts out of `fields`.
+
+    Args:
+        name_in_record: name in `fields` -> name in the record.
+        case_fields: as in `labels_of`.
 
     Returns:
         (label -> value, label -> the record's name for it, if that is different)
     """
     case: dict[str, Any] = {}
-    names_of: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for label, foreign_names in _RENAMED.items():
         name = first_name(fields, foreign_names)
         if name and label == "text" and "text" in fields:
-            # in ragbench's cases, `text` is the question
+            # `name` has the question, which ragbench's cases call `text`
             case["text (not the question)"] = fields.pop("text")
-        has_own_label = label in fields and label in own
+        has_own_label = label in fields and label in case_fields
         if not name or has_own_label:
             continue
         value = fields.pop(name)
-        if name in own:
+        if name in case_fields:  # another name of the label in ragbench's own files
             case[name] = value
         else:
             case[label] = value
-            names_of[label] = names[name]
-        if label == "text":
-            repeated = [other for other in QUESTIONS if fields.get(other) == value]
-            for other in repeated:
-                fields.pop(other, None)
-    return case, names_of
+            renamed[label] = name_in_record[name]
+        if label == "text":  # some records repeat the question in another field
+            for other in QUESTIONS:
+                if fields.get(other) == value:
+                    fields.pop(other, None)
+    return case, renamed
 
 
 def _are_short(facts: Sequence[Sequence[str]]) -> bool:
@@ -236,13 +257,14 @@ def _are_short(facts: Sequence[Sequence[str]]) -> bool:
     return bool(facts)
 
 
-def _is_own_label(name: str, fields: Mapping[str, Any], own: Collection[str]) -> bool:
-    """Return True if a field has the name and the form of a label in ragbench's test sets (`own`).
+def _is_own_label(name: str, fields: Mapping[str, Any], case_fields: Collection[str]) -> bool:
+    """Return True if a field has the name and the form of a label in ragbench's test sets, whose names
+    are `case_fields`.
 
     The `evidence` of FinanceBench and the `expected_chunks` of TruLens have only the name: they are
     texts.
     """
-    if name not in own:
+    if name not in case_fields:
         return False
     if name not in EVIDENCE:
         return True
@@ -252,10 +274,12 @@ def _is_own_label(name: str, fields: Mapping[str, Any], own: Collection[str]) ->
 
 
 def _is_text_of_others(entry: Any) -> bool:
-    """Return True for evidence in the form of another tool: a text, or an object with a text."""
+    """Return True for evidence in the form of another tool: a text of more than three words (others
+    are ids), or an object with a text.
+    """
     if isinstance(entry, str):
         return len(entry.split()) > 3
-    return isinstance(entry, Mapping) and not entry.keys().isdisjoint(_TEXTS_OF_OTHERS)
+    return isinstance(entry, Mapping) and _has_any(entry, _TEXTS_OF_OTHERS)
 
 
 class _Reader:
@@ -280,13 +304,11 @@ class _Reader:
         if not name:
             return []
         value = self.fields[name]
-        if isinstance(value, str) and name in ALIAS_LISTS:
-            value = read_cell(value.strip())
-            if isinstance(value, str):
-                value = value.split("::")
-        elif isinstance(value, str) and name in ANSWERS:
+        if isinstance(value, str) and name in (*ALIAS_LISTS, *ANSWERS):
             content = read_cell(value.strip())
-            if isinstance(content, list):
+            if name in ALIAS_LISTS:
+                value = content.split("::") if isinstance(content, str) else content
+            elif isinstance(content, list):
                 value = content
         texts = list(dict.fromkeys(_answer_texts(value)))
         if not texts:
@@ -315,14 +337,14 @@ class _Reader:
         if not name:
             return []
         value = read_list(self.fields[name], delimiter)
-        parts = value if isinstance(value, list) else [value]
+        entries = value if isinstance(value, list) else [value]
         quotes = []
-        for part in parts:
-            text: Any = part
+        for entry in entries:
+            text: Any = entry
             source: Any = ""
-            if isinstance(part, Mapping):
-                text = first(part, _QUOTE, "")
-                source = first(part, _QUOTED_FROM, "")
+            if isinstance(entry, Mapping):
+                text = first(entry, _QUOTE, "")
+                source = first(entry, _QUOTED_FROM, "")
             if isinstance(text, str) and text.strip():
                 quotes.append(Quote(text, _document_name(source) or ""))
         if not quotes:
@@ -333,9 +355,10 @@ class _Reader:
         """Return the names of the documents in the first of these fields that the record has, and the
         groups of alternatives among them; ([], []) if it has none of the fields.
 
-        A list of documents within the list is a group of alternatives; documents without a name are
-        left out. The field becomes `source_name`. If a document's name has the wrong form, its part of
-        the list is left out, and the field is added to `unreadable`.
+        A list within the list is a group of alternatives: [["a", "b"], "c"] is (["a", "b", "c"], [["a",
+        "b"]]). Documents without a name are left out. The name of the field becomes `source_name`. If a
+        document's name has the wrong form, its part of the list is left out, and the field is added to
+        `unreadable`.
         """
         self.source_name = first_name(self.fields, names)
         if not self.source_name:
