@@ -64,8 +64,11 @@ def _identifier(value: Any) -> Any:
 
 
 def _graded(value: Any) -> Any:
-    """Return {id: 1} for a list of ids, one id, or ids in one text ("a; b"); any other value
-    unchanged, such as ids with their grades.
+    """Return relevant ids with the grade 1: for a list of ids, one id, or ids in one text; any other
+    value unchanged, such as ids with their grades.
+
+    >>> _graded(["a", "b"]), _graded("a; b"), _graded(7), _graded({"a": 3})
+    ({'a': 1, 'b': 1}, {'a': 1, 'b': 1}, {7: 1}, {'a': 3})
     """
     if isinstance(value, str):
         return dict.fromkeys(_listed(value), 1)
@@ -110,13 +113,15 @@ def _budgets(value: Any) -> Any:
 
 
 def _paired(value: Any, info: ValidationInfo) -> Any:
-    """Return {id: grade} for a list of grades, in the order of the ids in the field of ids; any other
-    value unchanged.
+    """Return {id: grade} for a list of grades; any other value unchanged.
+
+    The ids are in another field of the same line, which pydantic has read before: `relevant` for
+    `relevance_grades`, `relevant_chunks` for `chunk_relevance_grades`.
     """
-    name = "relevant" if info.field_name == "relevance_grades" else "relevant_chunks"
-    ids = info.data.get(name, ())
     if not isinstance(value, list):
         return value
+    field_of_ids = "relevant" if info.field_name == "relevance_grades" else "relevant_chunks"
+    ids = info.data.get(field_of_ids, ())
     if len(value) != len(ids):
         raise ValueError(f"{len(ids)} grades, one for each relevant id")
     return dict(zip(ids, value, strict=True))
@@ -196,12 +201,13 @@ class Evidence(BaseModel):
         """Check that the evidence has offsets in a document, or a quote; a quote without offsets gets
         0 and 0, which mean that it has to be searched for.
         """
-        has_quote = bool((self.quote or "").strip())
-        if self.start is None and self.end is None and has_quote:
-            self.start = self.end = 0
-        elif self.start is None or self.end is None or not self.doc_id:
+        if self.start is None and self.end is None and (self.quote or "").strip():
+            self.start = 0
+            self.end = 0
+            return self
+        if self.start is None or self.end is None or not self.doc_id:
             raise ValueError("a quote, or doc_id, start and end")
-        elif self.end <= self.start:
+        if self.end <= self.start:
             raise ValueError("an end after the start")
         return self
 
@@ -379,22 +385,22 @@ class Content:
     def unique(
         self, model: type[M], records: Iterable[Record], name: str
     ) -> Iterator[tuple[M, Record]]:
-        """Yield the records that fit the model, and whose id (the field `name`) is new; note the
-        problems of the others. Records without an id are yielded, too.
+        """Yield (line, record) for each record that fits the model and whose id, the field `name`, is
+        new or empty. The problems of the other records are added to `problems`.
         """
-        first_with_id: dict[str, Record] = {}
+        record_of_id: dict[str, Record] = {}
         for record in records:
             line = check(model, record, self)
-            if line is None:
+            if line is None:  # `check` has noted why
                 continue
             identifier = getattr(line, name)
-            earlier = first_with_id.get(identifier) if identifier else None
-            if earlier is not None:
-                expected = f"another id: line {earlier.line} has this one"
+            if identifier in record_of_id:
+                earlier = record_of_id[identifier].line
+                expected = f"another id: line {earlier} has this one"
                 self.problems.append(record.problem((name,), shown(identifier), expected))
                 continue
             if identifier:
-                first_with_id[identifier] = record
+                record_of_id[identifier] = record
             yield line, record
 
     def add(
@@ -413,13 +419,15 @@ class Content:
         self.outputs += self._samples("output", outputs)
 
     def _samples(self, kind: Kind, records: Iterable[Record]) -> list[SafetySample]:
-        """Return the safety samples in records; a missing id is derived from the text of the sample."""
+        """Return the safety samples in records; a missing id is derived from the text of the sample,
+        with a number ("input-5d1c69e247-2") if earlier samples have the same text.
+        """
         samples = []
-        n_copies: Counter[str] = Counter()
+        n_copies: Counter[str] = Counter()  # derived id -> samples with this text so far
         for line, _ in self.unique(SampleLine, records, "sample_id"):
-            stem = derived_id(line.text, kind)
-            n_copies[stem] += 1
-            sample_id = line.sample_id or nth_id(stem, n_copies[stem])
+            from_text = derived_id(line.text, kind)
+            n_copies[from_text] += 1
+            sample_id = line.sample_id or nth_id(from_text, n_copies[from_text])
             labels = line.model_dump() | {"sample_id": sample_id, "harmful": line.label}
             samples.append(_ADAPTERS[SafetySample].validate_python(labels))
         return samples
@@ -428,37 +436,37 @@ class Content:
 def check(
     model: type[M], record: Record, content: Content, *, is_lenient: bool = False
 ) -> M | None:
-    """Return a record as a model; None if it does not fit, with its problems in `content.problems`.
+    """Return the fields of a record as an object of a model; None if they do not fit, with their
+    problems added to `content.problems`.
 
-    Unknown fields become metadata if the model has metadata, unless a name looks like a misspelt
-    field and the record is not another tool's (`is_lenient`).
+    A field that the model does not know becomes metadata, and is noted in `content.unknown`. It is a
+    problem if the model has no metadata, or if the field looks like a misspelt one, unless
+    `is_lenient`, as for records of other tools. A `Head` keeps it as it is.
     """
     if not isinstance(record.value, dict):
         content.problems.append(record.problem((), shown(record.value, 60), "{...} with fields"))
         return None
-    names = fields_of(model)
-    clean = without_none(record.value)
+    known_names = fields_of(model)
+    values = without_none(record.value)
     n_problems = len(content.problems)
-    takes_unknown = "metadata" in names or model is Head
-    for name, value in record.value.items():
-        if name in names:
-            continue
-        is_misspelt = not is_lenient and nearest(name, names) != ""
+    takes_unknown = "metadata" in known_names or model is Head
+    unknown_names = [name for name in record.value if name not in known_names]
+    for name in unknown_names:
+        is_misspelt = not is_lenient and nearest(name, known_names) != ""
         if is_misspelt or not takes_unknown:
-            clean.pop(name, None)
-            content.problems.append(_unknown(record, (name,), names))
-        elif model is Head:
-            clean[name] = value
-        elif value is not None:
-            _move_to_metadata(name, clean)
+            values.pop(name, None)
+            content.problems.append(_unknown(record, (name,), known_names))
+        elif name in values and model is not Head:
+            _move_to_metadata(name, values)
             content.unknown.setdefault(name, []).append(f"line {record.line}")
     try:
-        item = model.model_validate(clean)
+        item = model.model_validate(values)
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
             content.problems.append(_problem(model, dict(error), record))
         return None
-    return item if len(content.problems) == n_problems else None
+    has_problems = len(content.problems) > n_problems
+    return None if has_problems else item
 
 
 @cache
@@ -471,19 +479,24 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def entry_of(line: CaseLine, record: Record) -> Entry:
-    """Return a checked case and its relevant documents; their grade is 1 unless the line has one."""
+    """Return the case of a line that was checked, and its relevant documents.
+
+    In a line, an expected chunk is the id of a chunk, or names a document, which is then relevant, and
+    maybe a section of it; a case has chunks and sections apart. A document without a grade has 1.
+    """
     chunks = line.expected_chunks
-    with_section = [chunk for chunk in (*chunks, *line.expected_sections) if chunk.section]
+    sections = [chunk for chunk in (*chunks, *line.expected_sections) if chunk.section]
     labels = line.model_dump()  # of which a case takes the fields that it has
     labels["expected_chunks"] = [chunk.chunk_id for chunk in chunks if chunk.chunk_id]
-    labels["expected_sections"] = [(chunk.doc_id, chunk.section) for chunk in with_section]
+    labels["expected_sections"] = [(chunk.doc_id, chunk.section) for chunk in sections]
     labels["relevant_chunks"] = line.relevant_chunks | line.chunk_relevance_grades
-    relevant = line.relevant | line.relevance_grades
+    grades = line.relevant | line.relevance_grades
     for chunk in chunks:
         if chunk.doc_id:
-            relevant.setdefault(chunk.doc_id, 1)
+            grades.setdefault(chunk.doc_id, 1)
     case = _ADAPTERS[Case].validate_python(labels)
-    return Entry(case, relevant, record, tuple(piece.quote for piece in line.evidence))
+    quotes = tuple(piece.quote for piece in line.evidence)
+    return Entry(case, grades, record, quotes)
 
 
 def nth_id(stem: str, count: int) -> str:
@@ -502,6 +515,9 @@ def derived_id(text: str, kind: str = "q") -> str:
 
 CASE_FIELDS = tuple(each.name for each in fields(Case))
 """Names of the fields of a case."""
+_BEFORE_EVIDENCE = CASE_FIELDS.index("evidence")
+_FIELDS_OF_LINE = (*CASE_FIELDS[:_BEFORE_EVIDENCE], "relevant", *CASE_FIELDS[_BEFORE_EVIDENCE:])
+"""Names of the fields of a line, in its order."""
 
 
 def entry_of_case(dataset: Dataset, case: Case) -> Entry:
@@ -514,10 +530,11 @@ def entry_of_case(dataset: Dataset, case: Case) -> Entry:
 
 
 def case_line(entry: Entry) -> dict[str, Any]:
-    """Return a case as the record of a line; labels that the case lacks are left out."""
+    """Return a case as the record of a line, which `entry_of` reads back; labels that the case lacks
+    are left out.
+    """
     labels = plain(entry.case)
-    evidence = labels.get("evidence", ())
-    for span, quote in zip(evidence, entry.quotes, strict=False):
+    for span, quote in zip(labels.get("evidence", ()), entry.quotes, strict=False):
         if quote is not None:
             span["quote"] = quote
         is_located = span["end"] > 0
@@ -525,20 +542,14 @@ def case_line(entry: Entry) -> dict[str, Any]:
             del span["start"], span["end"]
         if not span["doc_id"]:
             del span["doc_id"]
-    if "expected_sections" in labels:
+    if entry.case.expected_sections:
         labels["expected_sections"] = [
             {"doc_id": doc_id, "section": section}
             for doc_id, section in entry.case.expected_sections
         ]
     if entry.relevant:
         labels["relevant"] = entry.relevant
-    line = {}
-    for name in CASE_FIELDS:
-        if name == "evidence" and "relevant" in labels:
-            line["relevant"] = labels["relevant"]
-        if name in labels:
-            line[name] = labels[name]
-    return line
+    return {name: labels[name] for name in _FIELDS_OF_LINE if name in labels}
 
 
 def sample_line(sample: SafetySample, kind: Kind) -> dict[str, Any]:
@@ -570,17 +581,19 @@ def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
 def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
     """Return an error of pydantic as the problem of a record: its field, what was found, what was
     expected.
+
+    Args:
+        model: what the record was validated as.
+        error: as in `ValidationError.errors()`; "loc" are the keys of the value.
     """
     keys = tuple(part for part in error["loc"] if part != "[key]")  # pydantic's mark of a wrong key
     if error["type"] == "extra_forbidden":
-        fields = fields_of(model)
-        if len(keys) > 1:  # a field within evidence or chunks, the only ones with fields
-            fields = fields_of(Evidence if keys[0] == "evidence" else ExpectedChunk)
-        return _unknown(record, keys, fields)
+        is_inside = len(keys) > 1  # of an item of evidence or chunks: no other field has fields
+        model_inside = Evidence if keys[0] == "evidence" else ExpectedChunk
+        return _unknown(record, keys, fields_of(model_inside if is_inside else model))
     if error["type"] == "missing":
         return record.problem(keys, "missing", "a value")
-    expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    expected = expected.partition(" or instance")[
-        0
-    ]  # "... or instance of Case" is of no help in a file
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    # "... or instance of Case" is of no help in a file
+    expected, _, _ = message.partition(" or instance")
     return record.problem(keys, shown(error["input"], 60), expected)

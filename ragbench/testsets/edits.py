@@ -6,9 +6,9 @@ Adding cases leaves the rest of a YAML file unchanged; other changes write the f
 refused if that would lose comments.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,10 @@ def add_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = 
 
 def add_entries(path: str | Path, entries: Sequence[Entry]) -> None:
     """Put new cases with their relevant documents at the end of a test set, as `add_case`."""
-    if entries:
-        _change(path, "", lambda _: entries)
+    if not entries:
+        return
+    with _opened(path) as testset:
+        testset.save([*testset.content.entries, *entries], appended=entries)
 
 
 def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = None) -> None:
@@ -46,16 +48,15 @@ def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | Non
         DataError: the id is not there, the form cannot hold a label, or the set has problems;
             nothing is written.
     """
-
-    def replaced(entries: Sequence[Entry]) -> list[Entry]:
-        """Return the changed case; evidence that stays keeps its quote."""
-        [old] = entries
-        quote_of = dict(old.evidence())
+    with _opened(path) as testset:
+        entries = list(testset.content.entries)
+        position = testset.position_of(case.query_id)
+        old = entries[position]
         grades = old.relevant if relevant is None else dict(relevant)
+        quote_of = dict(old.evidence())  # evidence that stays keeps its quote
         quotes = tuple(quote_of.get(span) for span in case.evidence)
-        return [Entry(case, grades, quotes=quotes)]
-
-    _change(path, case.query_id, replaced)
+        entries[position] = Entry(case, grades, quotes=quotes)
+        testset.save(entries)
 
 
 def remove_case(path: str | Path, query_id: str) -> None:
@@ -64,7 +65,10 @@ def remove_case(path: str | Path, query_id: str) -> None:
     Raises:
         DataError: the id is not there, or the set has problems; nothing is written.
     """
-    _change(path, query_id, lambda old: [])
+    with _opened(path) as testset:
+        entries = list(testset.content.entries)
+        del entries[testset.position_of(query_id)]
+        testset.save(entries)
 
 
 def record_entry(record: Mapping[str, Any]) -> Entry:
@@ -82,15 +86,56 @@ def record_entry(record: Mapping[str, Any]) -> Entry:
     return content.entries[0]
 
 
-def _change(
-    path: str | Path, query_id: str, change: Callable[[Sequence[Entry]], Sequence[Entry]]
-) -> None:
-    """Replace the entry of a case by the entries that `change([entry])` returns ([] deletes it); for the
-    id "", append those of `change([])`.
+@dataclass(frozen=True)
+class _OpenTestset:
+    """A test set that is being edited: its file, form and content. Other writers wait."""
+
+    path: Path
+    form: str
+    content: Content
+
+    def position_of(self, query_id: str) -> int:
+        """Return the position of a case; DataError if there is no case of this id."""
+        ids = [entry.case.query_id for entry in self.content.entries]
+        if query_id not in ids:
+            hint = suggestion(query_id, ids, f"it has {len(ids)} cases")
+            raise DataError(f"{self.path} has no case {shown(query_id)}; {hint}")
+        return ids.index(query_id)
+
+    def save(self, entries: Sequence[Entry], *, appended: Sequence[Entry] = ()) -> None:
+        """Write the test set with these cases instead of its present ones.
+
+        `appended` are the last of them, if the others are unchanged: comments and layout of a YAML file
+        stay.
+
+        Raises:
+            DataError: the form cannot hold the change; nothing is written.
+        """
+        changed = replace(self.content, entries=list(entries))
+        if self.form == "yaml":
+            text = _yaml_text(self.path, changed, appended)
+        else:
+            text = text_of(changed, self.form)
+
+        def check(written: Path) -> None:
+            """Raise DataError if the written file does not read as the changed test set."""
+            again = read(written, self.form)
+            refuse(self.path, again.problems)
+            if text_of(again, self.form) != text_of(changed, self.form):
+                raise DataError(
+                    f"{self.path} cannot hold the change in its layout; nothing is written: "
+                    "edit it by hand, or convert it to jsonl"
+                )
+
+        write_texts(self.path, {"": text}, check)
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[_OpenTestset]:
+    """Read a test set for a change, and hold its lock until the block ends.
 
     Raises:
-        DataError: the case does not exist, the set has problems, or its form cannot hold the change;
-            nothing is written.
+        DataError: the set has problems, or a form that is not edited.
     """
     testset = expanded(path).resolve()
     form = form_of(testset)
@@ -102,34 +147,7 @@ def _change(
     with exclusive(testset):
         content = read(testset, form)
         refuse(testset, content.problems)
-        entries = content.entries
-        ids = [entry.case.query_id for entry in entries]
-        if query_id and query_id not in ids:
-            hint = suggestion(query_id, ids, f"it has {len(ids)} cases")
-            raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
-        position = ids.index(query_id) if query_id else len(ids)
-        before = entries[:position]
-        old = entries[position : position + 1]  # [] behind the last case
-        after = entries[position + 1 :]
-        new = change(old)
-        changed = replace(content, entries=[*before, *new, *after])
-        if form == "yaml":
-            appended = [] if query_id else new
-            text = _yaml_text(testset, changed, appended)
-        else:
-            text = text_of(changed, form)
-
-        def check(written: Path) -> None:
-            """Raise DataError if the written file does not read as the changed test set."""
-            again = read(written, form)
-            refuse(testset, again.problems)
-            if text_of(again, form) != text_of(changed, form):
-                raise DataError(
-                    f"{testset} cannot hold the change in its layout; nothing is written: "
-                    "edit it by hand, or convert it to jsonl"
-                )
-
-        write_texts(testset, {"": text}, check)
+        yield _OpenTestset(testset, form, content)
 
 
 def _yaml_text(testset: Path, changed: Content, appended: Sequence[Entry]) -> str:

@@ -51,6 +51,7 @@ from ragbench.datasets.corpus import load_corpus as load_corpus  # a name of rag
 from ragbench.datasets.jsonl import json_line, located, shown
 from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
 from ragbench.files import expanded
+from ragbench.groups import grouped
 from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
 from ragbench.testsets.beir_form import beir_problems, read_beir
 from ragbench.testsets.cases import Content, case_line, entry_of_case, plain, sample_line
@@ -84,7 +85,9 @@ OTHER_FORMS = ("promptfoo", "table", *SIGNATURES)
 _SAVED = ("state.json", "dataset_dict.json")  # by save_to_disk of the package datasets
 
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
+"""The suffixes of ragbench's own files -> their forms."""
 _KINDS = {"query_id": "cases", "doc_id": "documents", "sample_id": "inputs", "testset": "heads"}
+"""Field -> the kind of the lines of JSONL that have it."""
 _SHORT = {"query_id": "id", "text": "query"}
 _BEIR_FILES = ("corpus.jsonl", "queries.jsonl")
 _EXPECTED = (
@@ -113,28 +116,8 @@ def save_testset(
     target = expanded(path)
     check_known("form to write", WRITTEN, form)
     if form == "beir":
-        if not dataset.corpus:
-            raise DataError(
-                f"{dataset.name} has no documents, which a BEIR folder needs; give them "
-                "(corpus=, --docs)"
-            )
-        extra = {}
-        if dataset.name != target.resolve().name:
-            extra = {"testset.json": json_line({"name": dataset.name})}
-        return save_dataset(dataset, target, force=force, extra=extra)
-    suffix = "jsonl" if form == "nuggets" else form
-    if SUFFIXES.get(target.suffix.lower()) != suffix:
-        raise ConfigError(
-            f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it "
-            f"in .{suffix}"
-        )
-    if target.is_dir():
-        raise DataError(f"{target} is a folder, which the form {form!r} is not: it is not replaced")
-    if os.path.lexists(target) and not force:
-        raise DataError(
-            f"{target} is there already; name another place, or replace it with --force "
-            "(force=True)"
-        )
+        return _save_beir_folder(dataset, target, force=force)
+    _check_target(target, form, force=force)
     content = content_of(dataset)
     if corpus:
         content = replace(content, documents={}, corpus=corpus)
@@ -145,15 +128,45 @@ def save_testset(
     )
 
 
-def is_testset(path: Path) -> bool:
-    """Return True if a file or folder has the name or the files of a test set, other than a BEIR
-    folder.
+def _save_beir_folder(dataset: Dataset, folder: Path, *, force: bool) -> Path:
+    """Write a test set as a BEIR folder, with its name if the folder has another one."""
+    if not dataset.corpus:
+        raise DataError(
+            f"{dataset.name} has no documents, which a BEIR folder needs; give them "
+            "(corpus=, --docs)"
+        )
+    extra = {}
+    if dataset.name != folder.resolve().name:
+        extra = {"testset.json": json_line({"name": dataset.name})}
+    return save_dataset(dataset, folder, force=force, extra=extra)
+
+
+def _check_target(file: Path, form: str, *, force: bool) -> None:
+    """Raise if a test set cannot be written to this file in this form: ConfigError for its suffix,
+    DataError for what is there already.
     """
-    if path.is_dir():
-        is_beir = (path / "queries.jsonl").is_file()
-        files = (*PERSPECTIVE_FILES, *_SAVED)
-        return not is_beir and any((path / file).is_file() for file in files)
-    return path.suffix.lower() in (*SUFFIXES, *TABLES) and path.name not in _BEIR_FILES
+    suffix = "jsonl" if form == "nuggets" else form
+    if SUFFIXES.get(file.suffix.lower()) != suffix:
+        raise ConfigError(
+            f"{file.name!r} cannot be the name of a test set in the form {form!r}; end it in .{suffix}"
+        )
+    if file.is_dir():
+        raise DataError(f"{file} is a folder, which the form {form!r} is not: it is not replaced")
+    if os.path.lexists(file) and not force:
+        raise DataError(
+            f"{file} is there already; name another place, or replace it with --force (force=True)"
+        )
+
+
+def is_testset(path: Path) -> bool:
+    """Return True if a file has the name of a test set, or a folder the files of one; False for a BEIR
+    folder and its files, which `load_dataset` reads in another way.
+    """
+    if not path.is_dir():
+        return path.suffix.lower() in (*SUFFIXES, *TABLES) and path.name not in _BEIR_FILES
+    if (path / "queries.jsonl").is_file():  # a BEIR folder
+        return False
+    return any((path / file).is_file() for file in (*PERSPECTIVE_FILES, *_SAVED))
 
 
 def form_of(path: str | Path) -> str:
@@ -206,7 +219,7 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
             line.
     """
     path = expanded(path)
-    content, documents = _read(path, corpus)
+    content, documents = _with_its_documents(path, corpus)
     refuse(path, content.problems)
     name = content.name or (path.resolve().name if path.is_dir() else path.stem)
     return to_dataset(name, content, documents, str(path))
@@ -226,35 +239,46 @@ def validate_testset(
     path = expanded(path)
     if form_of(path) == "beir":
         return beir_problems(path)
-    content, _ = _read(path, corpus)
-    if corpus is not None and not content.problems:
-        ids = DocumentIds(corpus)
-        expected = f"one of the {len(corpus)} documents of the corpus"
-        for entry in content.entries:
-            evidence_names = [span.doc_id for span in entry.case.evidence]
-            for name in dict.fromkeys((*entry.relevant, *evidence_names)):
-                if ids.id_of(name) not in corpus:
-                    line, file = entry.record.line, entry.record.file
-                    content.problems.append(Problem(line, "document", repr(name), expected, file))
-    return content.problems
+    content, _ = _with_its_documents(path, corpus)
+    if corpus is None or content.problems:
+        return content.problems
+    return _unknown_documents(content, corpus)
 
 
-def _read(
+def _unknown_documents(content: Content, corpus: Mapping[str, Document]) -> list[Problem]:
+    """Return a problem for each document that a case names as relevant or in its evidence, and that is
+    not in the corpus.
+    """
+    ids = DocumentIds(corpus)
+    expected = f"one of the {len(corpus)} documents of the corpus"
+    problems = []
+    for entry in content.entries:
+        evidence_names = [span.doc_id for span in entry.case.evidence]
+        for name in dict.fromkeys((*entry.relevant, *evidence_names)):
+            if ids.id_of(name) not in corpus:
+                line, file = entry.record.line, entry.record.file
+                problems.append(Problem(line, "document", repr(name), expected, file))
+    return problems
+
+
+def _with_its_documents(
     path: Path, corpus: Mapping[str, Document] | None
 ) -> tuple[Content, Mapping[str, Document]]:
     """Return the content of a test set with its problems, and its documents.
 
     The documents are `corpus` if it is given, else the documents in the file, else the documents at
-    the path that the file names in `corpus`.
+    the path that the file names in its field `corpus`.
     """
     form = form_of(path)
     content = read(path, form, corpus)
-    documents = content.documents if corpus is None else corpus
-    if content.corpus and not documents and corpus is None:
-        beside_the_file = path.parent / content.corpus
-        place = beside_the_file if beside_the_file.exists() else content.corpus
+    documents: Mapping[str, Document] = {}
+    if corpus is not None:
+        documents = corpus
+    elif content.documents:
+        documents = content.documents
+    elif content.corpus:
         try:
-            documents = load_corpus(place).corpus
+            documents = _named_documents(path, content.corpus)
         except (RagbenchError, OSError, ValueError) as exc:
             expected = f"documents that can be read ({exc})"
             content.problems.append(
@@ -266,22 +290,30 @@ def _read(
     return content, documents
 
 
+def _named_documents(testset: Path, corpus: str) -> Mapping[str, Document]:
+    """Return the documents that a test set names: at a path relative to its folder, else at this path,
+    or in the dataset of this name.
+    """
+    next_to_it = testset.parent / corpus
+    return load_corpus(next_to_it if next_to_it.exists() else corpus).corpus
+
+
 def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) -> Content:
-    """Return the content of a test set, and its problems; `corpus` are the documents in which contexts
-    of other tools are looked for.
+    """Return the content of a test set of a form (`form_of`), and its problems; `corpus` are the
+    documents in which contexts of other tools are looked for.
     """
     if form == "beir":
         return content_of(read_beir(path))
     if form == "perspectives":
         return read_perspectives(path)
     if form == "jsonl":
-        return _read_lines(path, corpus)
+        return _read_jsonl(path, corpus)
     if form in OTHER_FORMS:
         content = read_records(records(path, form), path, corpus)
         if path.name == "qa.parquet" and path.with_name("corpus.parquet").is_file():
-            content.corpus = "corpus.parquet"
+            content.corpus = "corpus.parquet"  # AutoRAG has its documents next to its questions
         return content
-    return _read_file(path, corpus)
+    return _read_yaml_or_json(path, corpus)
 
 
 def content_of(dataset: Dataset) -> Content:
@@ -303,10 +335,7 @@ def text_of(content: Content, form: str) -> str:
         DataError: the metadata of a record is not plain data.
     """
     if form == "nuggets":
-        return "".join(
-            json_line({"qid": case.query_id, "query": case.text, "nuggets": _nuggets(case)})
-            for case, *_ in content.entries
-        )
+        return "".join(json_line(_nuggets_line(entry.case)) for entry in content.entries)
     cases = [case_line(entry) for entry in content.entries]
     documents = [plain(document) for document in content.documents.values()]
     inputs = [sample_line(sample, "input") for sample in content.inputs]
@@ -318,22 +347,26 @@ def text_of(content: Content, form: str) -> str:
         if form == "jsonl":
             heads = [{"testset": content.name, **head}] if content.name else []
             return "".join(map(json_line, (*heads, *cases, *inputs, *outputs, *documents)))
-        fields = {"version": 1, "name": content.name, **head}
-        lists: dict[str, Any] = {
+        parts: dict[str, Any] = {
+            "version": 1,
+            "name": content.name,
+            **head,
             "cases": [yaml_case(line) for line in cases],
             "safety_inputs": inputs,
             "safety_outputs": outputs,
             "documents": documents,
         }
-        filled = {}  # without empty parts, but always with the list of cases
-        for name, part in {**fields, **lists}.items():
-            if part or name == "cases":
-                filled[name] = part
-        return dump_yaml(filled)
+        # empty parts are left out, but not the list of cases
+        return dump_yaml({name: part for name, part in parts.items() if part or name == "cases"})
     except (TypeError, ValueError) as exc:
         raise DataError(
             f"{content.name} holds metadata that cannot be written as plain data: {exc}"
         ) from exc
+
+
+def _nuggets_line(case: Case) -> dict[str, Any]:
+    """Return a case as a line of TREC's nuggets: its id, question and gold facts."""
+    return {"qid": case.query_id, "query": case.text, "nuggets": _nuggets(case)}
 
 
 def _nuggets(case: Case) -> list[dict[str, str]]:
@@ -360,8 +393,9 @@ def read_lines(raw: bytes, file: str) -> Content:
     records = list(json_records(raw, file, content.problems))
     tool = form_of_row(records[0].value) if records else ""
     if not tool:
-        return _content_of_lines(records, content, file, file, None)
-    return _content_of_tool(((record.line, record.value) for record in records), tool, file)
+        return _add_lines(content, records, file, file, None)
+    rows = numbered_rows(((record.line, record.value) for record in records), tool, file)
+    return read_records(rows, Path(file), None)
 
 
 def read_value(record: Record) -> Content:
@@ -370,67 +404,71 @@ def read_value(record: Record) -> Content:
     with suppress(LookupError, TypeError):  # ragbench's own reader names the problem
         tool = form_of_value(record.value)
     if not tool:
-        return _content_of_value(record, Content(), record.file, None)
-    rows = rows_of_value(record.value, tool, record.file)
-    return _content_of_tool(enumerate(rows, 1), tool, record.file)
+        return _add_value(Content(), record, record.file, None)
+    rows = enumerate(rows_of_value(record.value, tool, record.file), 1)
+    return read_records(numbered_rows(rows, tool, record.file), Path(record.file), None)
 
 
-def _content_of_tool(
-    numbered: Iterable[tuple[int, dict[str, Any]]], tool: str, file: str
-) -> Content:
-    return read_records(numbered_rows(numbered, tool, file), Path(file), None)
-
-
-def _read_file(path: Path, corpus: Mapping[str, Document] | None) -> Content:
-    """Return the content of a YAML or JSON file: fields next to the list of cases, or the list."""
+def _read_yaml_or_json(path: Path, corpus: Mapping[str, Document] | None) -> Content:
+    """Return the content of a YAML or JSON file: fields next to the list of cases, or the list. Quotes
+    are looked for in `corpus` (None: in the documents of the file).
+    """
     content = Content()
     try:
         record = parse(read_bytes(path), path.name)
     except NoPlainValueError as exc:
         content.problems.append(exc.problem)
         return content
-    return _content_of_value(record, content, str(path), corpus)
+    return _add_value(content, record, str(path), corpus)
 
 
-def _content_of_value(
-    record: Record, content: Content, source: str, corpus: Mapping[str, Document] | None
+def _add_value(
+    content: Content, record: Record, source: str, corpus: Mapping[str, Document] | None
 ) -> Content:
     """Add the cases, documents and safety samples in the value of a YAML or JSON text to `content`,
     note its problems there, and return `content`.
 
     Args:
         record: the value, a list of cases or an object with the list "cases" (or "test_cases").
-        content: what is added to.
         source: the file in messages.
         corpus: the documents in which quotes are looked for; None means the documents of the value.
     """
     if record.value is None:
         content.problems.append(record.problem((), "the file is empty", "cases: a list of cases"))
-    elif isinstance(record.value, list):
+        return content
+    if isinstance(record.value, list):
         add_cases(content, record.items(), source, corpus)
-    elif content.take_head(record):
-        cases = "test_cases" if "test_cases" in record.value else "cases"
-        if cases == "test_cases" and "cases" in record.value:
-            problem = record.problem((cases,), "a second list, next to cases", "one list of cases")
-            content.problems.append(problem)
-            return content
-        if cases not in record.value:
-            content.problems.append(record.problem((cases,), "missing", "a list of cases"))
-        content.add((), *map(record.items, ("documents", "safety_inputs", "safety_outputs")))
-        add_cases(content, record.items(cases), source, corpus)
+        return content
+    if not content.take_head(record):
+        return content
+    cases = "test_cases" if "test_cases" in record.value else "cases"
+    if cases == "test_cases" and "cases" in record.value:
+        problem = record.problem((cases,), "a second list, next to cases", "one list of cases")
+        content.problems.append(problem)
+        return content
+    if cases not in record.value:
+        content.problems.append(record.problem((cases,), "missing", "a list of cases"))
+    content.add(
+        documents=record.items("documents"),
+        inputs=record.items("safety_inputs"),
+        outputs=record.items("safety_outputs"),
+    )
+    add_cases(content, record.items(cases), source, corpus)
     return content
 
 
-def _read_lines(path: Path, corpus: Mapping[str, Document] | None) -> Content:
-    """Return the content of a JSONL file."""
+def _read_jsonl(path: Path, corpus: Mapping[str, Document] | None) -> Content:
+    """Return the content of a JSONL file; quotes are looked for in `corpus` (None: in the documents of
+    the file).
+    """
     content = Content()
     records = json_records(read_bytes(path), path.name, content.problems)
-    return _content_of_lines(records, content, path.name, str(path), corpus)
+    return _add_lines(content, records, path.name, str(path), corpus)
 
 
-def _content_of_lines(
-    records: Iterable[Record],
+def _add_lines(
     content: Content,
+    records: Iterable[Record],
     file: str,
     source: str,
     corpus: Mapping[str, Document] | None,
@@ -440,45 +478,44 @@ def _content_of_lines(
 
     Args:
         records: the lines.
-        content: what is added to.
         file: the name of the file in problems.
         source: the path of the file in messages.
         corpus: the documents in which quotes are looked for; None means the documents of the file.
     """
-    lines: dict[str, list[Record]] = {kind: [] for kind in (*_KINDS.values(), "outputs")}
-    unknown: list[Record] = []
-    for record in records:
-        kind = _kind_of_line(record.value)
-        if kind:
-            lines[kind].append(record)
-        else:
-            unknown.append(record)
-    is_known_file = any(lines.values())
-    if not is_known_file:  # the first line is enough to name the problem
+    by_kind = grouped(records, lambda record: _kind_of_line(record.value))
+    unknown = by_kind.pop("", [])
+    if not by_kind:  # the first line is enough to name the problem
         unknown = unknown[:1]
-    for record in unknown:
-        with located(source):
-            refuse_foreign(record.value)
-        names = list(record.value)
-        value = f"a line with {', '.join(names[:5]) or 'no field'}"
-        expected = "query_id or a question (a case), doc_id (a document), sample_id or testset"
-        first_name = names[0] if names else ""
-        problem = record.problem((), value, suggestion(first_name, _KINDS, expected))
-        content.problems.append(problem)
-    if not is_known_file and not content.problems:
+    content.problems += [_problem_of_unknown_line(record, source) for record in unknown]
+    if not by_kind and not content.problems:
         content.problems.append(
             Problem(0, "", "the file is empty", "one object with a query_id per line", file)
         )
-    heads = lines.pop("heads")
+    heads = by_kind.pop("heads", [])  # lines about the whole test set
     for record in heads[1:]:
         expected = f"one such line: line {heads[0].line} is one"
         content.problems.append(record.problem(("testset",), "there twice", expected))
     if heads:
         content.take_head(heads[0])
-    cases = lines.pop("cases")
-    content.add(**lines)
+    cases = by_kind.pop("cases", [])
+    content.add(**by_kind)
     add_cases(content, cases, source, corpus)
     return content
+
+
+def _problem_of_unknown_line(record: Record, source: str) -> Problem:
+    """Return the problem of a line that is neither a case, a document, a sample nor a head.
+
+    Raises:
+        DataError: the line is of a known file of another kind.
+    """
+    with located(source):
+        refuse_foreign(record.value)
+    names = list(record.value)
+    value = f"a line with {', '.join(names[:5]) or 'no field'}"
+    expected = "query_id or a question (a case), doc_id (a document), sample_id or testset"
+    first_name = names[0] if names else ""
+    return record.problem((), value, suggestion(first_name, _KINDS, expected))
 
 
 def _kind_of_line(line: Mapping[str, Any]) -> str:
@@ -486,7 +523,7 @@ def _kind_of_line(line: Mapping[str, Any]) -> str:
     for an unknown one.
     """
     kind = next((kind for name, kind in _KINDS.items() if name in line), "")
-    if kind in ("", "documents") and names_question(line):
+    if kind in ("", "documents") and names_question(line):  # a question with its document
         return "cases"
     if kind == "inputs" and line.get("kind") == "output":
         return "outputs"

@@ -1,8 +1,11 @@
 """Datasets and test sets by name, file or folder: every evaluation loads its data here."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ragbench.datasets import EXPECTED, PREFIXES, is_collection, load_collection
 from ragbench.errors import ConfigError, DataError, RagbenchError
@@ -91,33 +94,39 @@ def _load_path(path: Path, name: str, split: str, corpus: str | Path) -> Dataset
     """Return the dataset in a file or folder: a test set, a .zip of a folder, or a folder in BEIR's
     format. `name` is the path as the user wrote it.
     """
-    from ragbench.testsets.forms import is_testset, load_corpus, load_testset
+    from ragbench.testsets.forms import is_testset
 
     if is_testset(path):
-        dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
-        if split not in ("test", dataset.split):
-            raise DataError(
-                f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}"
-            )
-        return dataset
-    if path.suffix == ".zip" and not path.is_dir():
+        return _load_one_split(path, split, corpus)
+    if path.is_dir():
+        from ragbench.testsets.beir_form import load_labelled_folder
+
+        if (path / "corpus.jsonl").exists():
+            _check_no_corpus(name, corpus)
+        return load_labelled_folder(path, split)
+    if path.suffix == ".zip":
         from ragbench.datasets.download import unpacked
 
-        dataset = _load(unpacked(path), split, corpus)
-        return replace(dataset, name=path.stem)
-    if not path.is_dir():
-        from ragbench.testsets.published import refuse_trec
+        return replace(_load(unpacked(path), split, corpus), name=path.stem)
+    from ragbench.testsets.published import refuse_trec
 
-        refuse_trec(path)
+    refuse_trec(path)
+    raise DataError(
+        f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
+        "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
+    )
+
+
+def _load_one_split(path: Path, split: str, corpus: str | Path) -> Dataset:
+    """Return a test set, which has one split; DataError if `split` is neither this one nor "test"."""
+    from ragbench.testsets.forms import load_corpus, load_testset
+
+    dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
+    if split not in ("test", dataset.split):
         raise DataError(
-            f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
-            "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
+            f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}"
         )
-    from ragbench.testsets.beir_form import load_labelled_folder
-
-    if (path / "corpus.jsonl").exists():
-        _check_no_corpus(name, corpus)
-    return load_labelled_folder(path, split)
+    return dataset
 
 
 def _check_no_corpus(name: str, corpus: str | Path) -> None:
@@ -152,18 +161,12 @@ def _imported(name: str, split: str) -> Dataset:
         ConfigError: it is neither, or has another split.
     """
     from ragbench.datasets.raw_records import ABSENT_DOCUMENTS, warn
-    from ragbench.extension import check_call, imported
+    from ragbench.extension import imported
 
     what = f"dataset {name!r}"
     dataset = imported(name, "dataset")
     if not isinstance(dataset, Dataset) and callable(dataset):
-        check_call(what, dataset)
-        try:
-            dataset = dataset()
-        except RagbenchError:
-            raise
-        except Exception as exc:  # a user's function may fail in any way
-            raise DataError(f"{what} failed: {type(exc).__name__}: {exc}") from exc
+        dataset = _called(what, dataset)
     if not isinstance(dataset, Dataset):
         raise ConfigError(
             f"{what} is {dataset!r:.80}; expected an rb.Dataset, or a function without arguments that "
@@ -171,7 +174,25 @@ def _imported(name: str, split: str) -> Dataset:
         )
     if split not in ("test", dataset.split):
         raise ConfigError(f"{what} has no split {split!r}; it has {dataset.split!r}")
-    judged = {doc_id for grades in dataset.qrels.values() for doc_id in grades}
     if dataset.corpus:
+        judged = set(chain.from_iterable(dataset.qrels.values()))
         warn(what, ABSENT_DOCUMENTS, sorted(judged - dataset.corpus.keys()))
     return dataset
+
+
+def _called(what: str, function: Callable[[], Any]) -> Any:
+    """Return the result of a user's function without arguments; `what` names it in errors.
+
+    Raises:
+        ConfigError: it takes arguments.
+        DataError: it fails.
+    """
+    from ragbench.extension import check_call
+
+    check_call(what, function)
+    try:
+        return function()
+    except RagbenchError:
+        raise
+    except Exception as exc:  # a user's function may fail in any way
+        raise DataError(f"{what} failed: {type(exc).__name__}: {exc}") from exc

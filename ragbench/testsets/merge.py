@@ -1,6 +1,6 @@
 """Several test sets of the same documents as one, without questions that ask the same."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
@@ -16,7 +16,7 @@ Twins = Callable[[Sequence[str], Sequence[str]], Sequence[str | None]]
 
 class Addition(NamedTuple):
     """The cases and labels of a test set that another one lacks; `twins` has (question that is left out,
-    equal question) pairs.
+    question that asks the same) pairs.
     """
 
     cases: tuple[Case, ...]
@@ -25,50 +25,61 @@ class Addition(NamedTuple):
 
 
 def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
-    """Return the cases of `other` whose question no case of `dataset` asks, with free ids.
+    """Return the cases of `other` whose question no case of `dataset` asks, with free ids; and the
+    questions that are left out, each with its twin: the question that `twins` finds equal.
 
-    A question written by a person is left out only if a person also wrote its twin (the question that
-    `twins` finds equal), and if the twin has all its labels: questions with similar words may have
-    different answers. The questions of one conversation stay together: if one is added, all are.
-
-    The result also lists the questions that are left out, each with its twin.
+    A question written by a person is left out only if a person also wrote its twin, and if the twin
+    has all its labels: questions with similar words may have different answers. The questions of one
+    conversation stay together: if one is added, all are.
     """
     known = [_question(case) for case in dataset.cases]
     twin_of_each = twins([_question(case) for case in other.cases], known)
     pairs = list(zip(other.cases, twin_of_each, strict=True))
-    labelled: dict[str, list[_Labelled]] = {}  # question -> the kept cases that ask it
-    for case in dataset.cases:
-        labelled.setdefault(_question(case), []).append(_labelled(dataset, case))
-    kept_stems = set()
-    for case, twin in pairs:
-        candidate = _labelled(other, case)
-        equal = [] if twin is None else labelled.get(twin, [])
-        if not any(_makes_superfluous(each, candidate) for each in equal):
-            kept_stems.add(_stem(case))
-            labelled.setdefault(_question(case), []).append(candidate)
-    stems = _free_stems({_stem(case) for case in dataset.cases}, kept_stems)
+    kept = _kept_conversations(dataset, other, pairs)
+    free_name = _free_names({_conversation(case) for case in dataset.cases}, kept)
     cases = []
     qrels = {}
     left_out = []
     for case, twin in pairs:
-        if _stem(case) not in kept_stems:
+        if _conversation(case) not in kept:
             left_out.append((_question(case), str(twin)))
             continue
-        stem, mark, turn = case.query_id.partition(TURN_MARK)
-        query_id = f"{stems[stem]}{mark}{turn}"
+        conversation, mark, turn = case.query_id.partition(TURN_MARK)
+        query_id = f"{free_name[conversation]}{mark}{turn}"
         cases.append(replace(case, query_id=query_id))
         qrels[query_id] = other.qrels.get(case.query_id, {})
     return Addition(tuple(cases), qrels, tuple(left_out))
 
 
-class _Labelled(NamedTuple):
+def _kept_conversations(
+    dataset: Dataset, other: Dataset, pairs: Iterable[tuple[Case, str | None]]
+) -> set[str]:
+    """Return the conversations of `other` in which any question is missing in `dataset`.
+
+    Args:
+        pairs: each case of `other` with the question that asks the same, None without one.
+    """
+    known: dict[str, list[_Comparable]] = {}  # question -> the cases that ask it
+    for case in dataset.cases:
+        known.setdefault(_question(case), []).append(_comparable(dataset, case))
+    kept = set()
+    for case, twin in pairs:
+        candidate = _comparable(other, case)
+        equal = [] if twin is None else known.get(twin, [])
+        if not any(_makes_superfluous(each, candidate) for each in equal):
+            kept.add(_conversation(case))
+            known.setdefault(_question(case), []).append(candidate)
+    return kept
+
+
+class _Comparable(NamedTuple):
     """Who wrote a question, and its labels by their kind; those that it lacks are empty."""
 
     origin: str
     labels: Mapping[str, Collection[object]]
 
 
-def _labelled(dataset: Dataset, case: Case) -> _Labelled:
+def _comparable(dataset: Dataset, case: Case) -> _Comparable:
     """Return the origin and the labels of a case, in a form that can be compared (texts as terms)."""
     grades = dataset.qrels.get(case.query_id, {})
     labels = {
@@ -80,11 +91,13 @@ def _labelled(dataset: Dataset, case: Case) -> _Labelled:
         "documents": {doc_id for doc_id, grade in grades.items() if grade > 0},
         "outcome": case.expected_outcome or "",
     }
-    return _Labelled(origin_of(case), labels)
+    return _Comparable(origin_of(case), labels)
 
 
-def _makes_superfluous(known: _Labelled, candidate: _Labelled) -> bool:
-    """Return True if a candidate may be left out because of an equal question that is known."""
+def _makes_superfluous(known: _Comparable, candidate: _Comparable) -> bool:
+    """Return True if a candidate may be left out because of an equal question that is known: no person
+    wrote the candidate, or a person wrote the known one, which has all labels of the candidate.
+    """
     if candidate.origin != "people":
         return True
     if known.origin != "people":
@@ -105,6 +118,7 @@ def merged(dataset: Dataset, other: Dataset, addition: Addition) -> Dataset:
                 f"the document {doc_id!r} of {other.name} is another one in {dataset.name}; merge "
                 "test sets of the same documents"
             )
+    # of samples with one id, the one of `dataset` stays
     inputs = {each.sample_id: each for each in (*other.safety_inputs, *dataset.safety_inputs)}
     outputs = {each.sample_id: each for each in (*other.safety_outputs, *dataset.safety_outputs)}
     return replace(
@@ -122,19 +136,23 @@ def _question(case: Case) -> str:
     return " ".join([*(question for question, _ in case.turns), case.text])
 
 
-def _stem(case: Case) -> str:
-    """Return the name of the conversation of a case, or its id."""
+def _conversation(case: Case) -> str:
+    """Return the name of the conversation of a case; without one, the id of the case."""
     return case.query_id.partition(TURN_MARK)[0]
 
 
-def _free_stems(taken: set[str], stems: set[str]) -> dict[str, str]:
-    """Return stem -> stem, or the first free name if it is taken: q1-2 for q1."""
+def _free_names(taken: set[str], names: set[str]) -> dict[str, str]:
+    """Return for each name itself, or with a number if it is taken.
+
+    >>> _free_names({"q1", "q1-2"}, {"q1", "q7"})
+    {'q1': 'q1-3', 'q7': 'q7'}
+    """
     free = {}
-    used = taken | stems
-    for stem in sorted(stems):
-        free[stem] = stem
-        if stem in taken:
-            candidates = (f"{stem}-{number}" for number in count(2))
-            free[stem] = next(name for name in candidates if name not in used)
-            used.add(free[stem])
+    used = taken | names
+    for name in sorted(names):
+        free[name] = name
+        if name in taken:
+            candidates = (f"{name}-{number}" for number in count(2))
+            free[name] = next(candidate for candidate in candidates if candidate not in used)
+            used.add(free[name])
     return free

@@ -53,13 +53,18 @@ _STAGES = {
     "generate": "llm generation chat text_completion",
     "tool": "tool execute_tool",
 }
+"""Stage -> the kinds of spans that belong to it."""
 _FAILED = ("2", "ERROR", "STATUS_CODE_ERROR")
+"""The status of a span that failed."""
 _DOCUMENT = re.compile(r"(?:retrieval\.d|reranker\.output_d)ocuments\.(\d+)\.document\.(\w+)")
 _INSIDE = "messages message content parts text kwargs".split()
+"""Fields of messages that lead to their texts."""
 _QUESTION = (*QUESTIONS, *_INSIDE)
 _ANSWER = ("answer", *REPLIES, *"output result replies generations choices".split(), *_INSIDE)
 _NOT_ASKED = {"assistant", "ai", "system", "tool"}
+"""Roles whose messages are no question."""
 _NOT_ANSWERED = {"user", "human", "system", "tool"}
+"""Roles whose messages are no answer."""
 
 _Span = dict[str, Any]
 
@@ -81,28 +86,31 @@ def trace_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]
     Raises:
         DataError: a span has another form.
     """
-    spans = (_span(fields) for row in rows for fields in _spans(row))
+    # parsed lazily, so that errors are raised inside `try`
+    spans = (_span_of_fields(fields) for row in rows for fields in _spans_in_row(row))
     try:
         for trace in grouped(spans, lambda span: span["trace"] or span["id"]).values():
-            record = _record(sorted(trace, key=lambda span: _ns(span["start"])))
+            record = _record_of_trace(sorted(trace, key=lambda span: _nanoseconds(span["start"])))
             if record["query"]:
                 yield without_none(record)
     except (LookupError, TypeError, ValueError, AttributeError) as exc:
         raise DataError(f"not a trace that can be read ({type(exc).__name__}: {exc})") from exc
 
 
-def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _spans_in_row(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield each span in a row of an export: the row itself and the spans nested in it, or the spans
     of OTLP with their attributes as a mapping.
     """
-    if "resourceSpans" not in row:
-        yield row
-    for child in (*(row.get("observations") or ()), *(row.get("child_runs") or ())):
-        yield from _spans(child)
-    for resource in row.get("resourceSpans", ()):
-        for scope in resource.get("scopeSpans", ()):
-            for span in scope.get("spans", ()):
-                yield {**span, "attributes": _attributes(span)}
+    if "resourceSpans" in row:  # OTLP: a batch of spans, grouped by service and library
+        for resource in row["resourceSpans"]:
+            for scope in resource.get("scopeSpans", ()):
+                for span in scope.get("spans", ()):
+                    yield {**span, "attributes": _attributes(span)}
+        return
+    yield row
+    for children in (row.get("observations"), row.get("child_runs")):
+        for child in children or ():
+            yield from _spans_in_row(child)
 
 
 def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,8 +122,12 @@ def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
     return attributes
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) for a value and for everything inside it, such as ("input.value", "Why?")."""
+def _paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (path, value) for a value at a path, and for everything inside it.
+
+    >>> list(_paths({"input": {"value": "Why?"}}))[1:]
+    [('input', {'value': 'Why?'}), ('input.value', 'Why?')]
+    """
     yield path.removeprefix("attributes."), value
     entries: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, list):
@@ -123,34 +135,41 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(value, Mapping):
         entries = value.items()
     for key, entry in entries:
-        yield from _flat(entry, f"{path}.{key}" if path else str(key))
+        yield from _paths(entry, f"{path}.{key}" if path else str(key))
 
 
-def _span(fields: Mapping[str, Any]) -> _Span:
-    """Return a span of a trace (one step of the system) under the names of `_FIELDS`, "" for a missing
-    part, with its stage ("search", "generate", ...; "" for any other step) and its documents.
+def _span_of_fields(fields: Mapping[str, Any]) -> _Span:
+    """Return a span of a trace (one step of the system) from its fields in the export.
+
+    The span has the parts of `_FIELDS`, "" for a missing part; its "stage", such as "search" or
+    "generate", "" for any other step; and its "documents", [] for none.
     """
-    flat = {}
-    for path, value in _flat(fields):
+    value_at = {}  # path such as "input.value" -> value
+    for path, value in _paths(fields):
         if value not in (None, ""):
-            flat[path] = read_cell(value) if isinstance(value, str) else value
-    span: _Span = {part: first(flat, names.split(), "") for part, names in _FIELDS.items()}
-    span["stage"] = _stage(str(span["kind"]).lower())
-    span["documents"] = _flat_documents(flat) or _listed_documents(span)
+            value_at[path] = read_cell(value) if isinstance(value, str) else value
+    span: _Span = {}
+    for part, paths in _FIELDS.items():
+        span[part] = first(value_at, paths.split(), "")
+    span["stage"] = _stage_of(str(span["kind"]).lower())
+    span["documents"] = _numbered_documents(value_at) or _listed_documents(span)
     return span
 
 
-def _stage(kind: str) -> str:
+def _stage_of(kind: str) -> str:
+    """Return the stage of a kind of span: "search" for "retriever"; "" for an unknown kind."""
     for stage, kinds in _STAGES.items():
         if kind in kinds.split():
             return stage
     return ""
 
 
-def _flat_documents(flat: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the documents in attributes such as "retrieval.documents.0.document.content"."""
+def _numbered_documents(value_at: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the documents in attributes such as "retrieval.documents.0.document.content", each as
+    {"content": ...}; `value_at` is path -> value.
+    """
     documents: dict[str, dict[str, Any]] = {}
-    for path, value in flat.items():
+    for path, value in value_at.items():
         if match := _DOCUMENT.fullmatch(path):
             number, field = match.groups()
             documents.setdefault(number, {})[field] = value
@@ -158,19 +177,22 @@ def _flat_documents(flat: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _listed_documents(span: _Span) -> list[Any]:
-    """Return the list of documents in the output of a span; [] if it has none."""
+    """Return the list of documents in the output of a span; [] if it has none. The output of a search
+    or another stage may be the list itself.
+    """
     output = span["output"]
-    if not isinstance(output, Mapping):
-        output = {"contexts": output} if span["stage"] else {}
-    for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"):
-        documents = output.get(name)
-        if isinstance(documents, list):
-            return documents
+    if isinstance(output, list):
+        return output if span["stage"] else []
+    if isinstance(output, Mapping):
+        for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"):
+            documents = output.get(name)
+            if isinstance(documents, list):
+                return documents
     return []
 
 
-def _text(value: Any, names: Sequence[str], other_roles: set[str]) -> str:
-    """Return the text inside a value; "" if it has none.
+def _text_in(value: Any, names: Sequence[str], other_roles: set[str]) -> str:
+    """Return the text inside a value, such as a question inside an input; "" if it has none.
 
     For an object, return the text in the first of the fields `names` that has a text; for a list of
     messages, the text of the last message whose role is not in `other_roles`.
@@ -183,77 +205,86 @@ def _text(value: Any, names: Sequence[str], other_roles: set[str]) -> str:
             if isinstance(message, dict):
                 roles = {message.get("role"), message.get("type")}
             if roles.isdisjoint(other_roles):
-                return _text(message, names, other_roles)
+                return _text_in(message, names, other_roles)
     if isinstance(value, Mapping):
         for name in names:
-            text = _text(value.get(name), names, other_roles)
+            text = _text_in(value.get(name), names, other_roles)
             if text:
                 return text
     return ""
 
 
-def _ns(time: Any) -> int:
+def _nanoseconds(time: Any) -> int:
     """Return a time in nanoseconds, from a number of them or ISO 8601; 0 for a missing time."""
     if not time or str(time).isdecimal():
         return int(time or 0)
     return round(datetime.fromisoformat(time).timestamp() * 1e9)
 
 
-def _record(spans: Sequence[_Span]) -> dict[str, Any]:
+def _record_of_trace(spans: Sequence[_Span]) -> dict[str, Any]:
     """Return the record of one question from the spans of its trace, in the order of their start.
 
-    The root span has the question. The answer is its output, else the output of the last model; the
-    contexts are the documents of the last reranker, else of all searches, else of the root.
+    The root span, which has no parent, has the question. The answer is its output, else the output of
+    the last model; the contexts are the documents of the last reranker, else of all searches, else of
+    the root.
     """
     stage_of = {span["id"]: span["stage"] for span in spans}
     root = next((span for span in spans if span["parent"] not in stage_of), spans[0])
-    searches = [span for span in spans if span["stage"] == "search"]
-    models = [span for span in spans if span["stage"] == "generate"]
-    reranks = [span for span in spans if span["stage"] == "rerank"]
-    usage = None
-    if models:
-        usage = {
-            "model": models[-1]["model"],
-            "input_tokens": sum(int(span["input_tokens"] or 0) for span in models),
-            "output_tokens": sum(int(span["output_tokens"] or 0) for span in models),
-        }
-    response = ""
-    for span in (root, *reversed(models)):
-        response = response or _text(span["output"], _ANSWER, _NOT_ANSWERED)
+    by_stage = grouped(spans, lambda span: span["stage"])
+    models = by_stage.get("generate", [])
+    answers = [_text_in(span["output"], _ANSWER, _NOT_ANSWERED) for span in (root, *models[::-1])]
+    answer = next(filter(None, answers), "")
     contexts: list[Any] = []
-    for span in reranks[-1:] or searches or [root]:
+    for span in by_stage.get("rerank", [])[-1:] or by_stage.get("search") or [root]:
         contexts += span["documents"]
-    error = None
-    if root["error"] or str(root["status"]) in _FAILED:
-        error = root["error"] or "the trace reports a failure"
     return {
         "query_id": root["query_id"] or None,
-        "query": _text(root["input"], _QUESTION, _NOT_ASKED),
+        "query": _text_in(root["input"], _QUESTION, _NOT_ASKED),
         # an answer without output has an empty `text`: an empty `response` would count as absent
-        "response" if response else "text": response,
+        "response" if answer else "text": answer,
         "retrieved_contexts": contexts,
         "latency_ms": _latencies(spans, root, stage_of),
-        "usage": usage,
-        "error": error,
+        "usage": _usage(models),
+        "error": _error(root),
         "calls": [_call(span) for span in spans if span["stage"] in ("search", "tool")],
         **(root["answer"] or {}),  # an answer that ragbench wrote
     }
 
 
+def _usage(models: Sequence[_Span]) -> dict[str, Any] | None:
+    """Return the last model of a trace and the tokens of all its requests; None without a request."""
+    if not models:
+        return None
+    return {
+        "model": models[-1]["model"],
+        "input_tokens": sum(int(span["input_tokens"] or 0) for span in models),
+        "output_tokens": sum(int(span["output_tokens"] or 0) for span in models),
+    }
+
+
+def _error(root: _Span) -> Any:
+    """Return the error of a trace by its root span; None if it succeeded."""
+    if root["error"]:
+        return root["error"]
+    return "the trace reports a failure" if str(root["status"]) in _FAILED else None
+
+
 def _latencies(
     spans: Iterable[_Span], root: _Span, stage_of: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return stage -> milliseconds; the root is "total", a span inside a span of its stage counts
-    once.
+    """Return the milliseconds of each stage, and of the root span as "total".
+
+    A span whose parent is of the same stage is left out, as it is part of the parent's time. `stage_of`
+    is the stage of each span by its id.
     """
     latencies: dict[str, float] = {}
     for span in spans:
         stage = "total" if span is root else span["stage"]
-        is_inner = stage_of.get(span["parent"]) == stage
-        if not stage or not span["end"] or is_inner:
+        is_inside = stage_of.get(span["parent"]) == stage
+        if not stage or not span["end"] or is_inside:
             continue
-        duration_ms = (_ns(span["end"]) - _ns(span["start"])) / 1e6
-        latencies[stage] = latencies.get(stage, 0.0) + duration_ms
+        nanoseconds = _nanoseconds(span["end"]) - _nanoseconds(span["start"])
+        latencies[stage] = latencies.get(stage, 0.0) + nanoseconds / 1e6
     return latencies
 
 
@@ -261,6 +292,6 @@ def _call(span: _Span) -> dict[str, Any]:
     """Return a search or the use of a tool as a call of the answer: name, query and its contexts."""
     return {
         "name": span["name"],
-        "query": _text(span["input"], _QUESTION, _NOT_ASKED) or str(span["input"]),
+        "query": _text_in(span["input"], _QUESTION, _NOT_ASKED) or str(span["input"]),
         "contexts": span["documents"] if span["stage"] == "search" else [],
     }

@@ -17,7 +17,7 @@ from ragbench.errors import DataError
 from ragbench.files import STAGING, expanded, locked, staged
 from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.testsets.perspective_files import safety_texts
-from ragbench.types import Dataset
+from ragbench.types import Case, Dataset
 
 CASE_FILES = ("queries.jsonl", "answers.jsonl", "case_labels.jsonl")
 """Files with a line per case; answers.jsonl and case_labels.jsonl only for cases with such labels."""
@@ -45,7 +45,8 @@ def text_digest(answer: str) -> str:
 
 
 def is_by_hand(record: Mapping[str, Any]) -> bool:
-    """Return True if a person wrote, changed or reviewed the answer in a line of answers.jsonl.
+    """Return True if a person wrote, changed or reviewed the answer in a line of answers.jsonl. The
+    line of a generated answer has the digest of its text, which shows later changes.
 
     >>> line = {"_id": "q1", "answer": "Paris.", "generated": {"digest": text_digest("Paris.")}}
     >>> is_by_hand(line), is_by_hand({**line, "answer": "Lyon."}), is_by_hand({**line, "reviewed": True})
@@ -94,8 +95,8 @@ def write_texts(
 ) -> Path:
     """Write a folder of files (name -> text), or one file (by the name ""), complete or not at all.
 
-    `check` is called with the path of the staged files, and raises if they must not take their
-    place.
+    The files are written to a temporary place first. `check` is called with its path, and raises if
+    the files must not be moved to `target`.
 
     Raises:
         DataError: the files cannot be written.
@@ -172,31 +173,38 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
     """
     queries: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
-    other_labels: list[dict[str, Any]] = []
+    label_lines: list[dict[str, Any]] = []
     for case in dataset.cases:
         metadata = dict(case.metadata)
         if case.reference_answer:
             answer = {"_id": case.query_id, "answer": case.reference_answer}
-            if "generated" in metadata:
+            if "generated" in metadata:  # how a model wrote the answer
                 answer["generated"] = metadata.pop("generated")
             answers.append(answer)
         labels = case_line(entry_of_case(dataset, replace(case, metadata=metadata)))
         query = {name: labels[name] for name in _QUERY_FIELDS if name in labels}
         queries.append({"_id": case.query_id, **query})
-        others = {name: value for name, value in labels.items() if name not in _IN_OTHER_FILES}
-        # an empty label is not an absent one, and the other files hold only labels with content
-        if not dataset.qrels.get(case.query_id):
-            others["relevant"] = {}
-        if case.reference_answer == "":
-            others["reference_answer"] = ""
+        others = _other_labels(case, labels, has_relevant=bool(dataset.qrels.get(case.query_id)))
         if others:
-            other_labels.append({"query_id": case.query_id, **others})
+            label_lines.append({"query_id": case.query_id, **others})
     return {
         f"qrels/{dataset.split}.tsv": _qrels_text(dataset),
         "queries.jsonl": "".join(map(json_line, queries)),
         "answers.jsonl": "".join(map(json_line, answers)),
-        "case_labels.jsonl": "".join(map(json_line, other_labels)),
+        "case_labels.jsonl": "".join(map(json_line, label_lines)),
     }
+
+
+def _other_labels(case: Case, labels: Mapping[str, Any], *, has_relevant: bool) -> dict[str, Any]:
+    """Return the labels of a case that only case_labels.jsonl can hold: those without a file of BEIR,
+    and empty ones. (The other files hold no empty label, which is not an absent one.)
+    """
+    others = {name: value for name, value in labels.items() if name not in _IN_OTHER_FILES}
+    if not has_relevant:
+        others["relevant"] = {}
+    if case.reference_answer == "":
+        others["reference_answer"] = ""
+    return others
 
 
 def _qrels_text(dataset: Dataset) -> str:
@@ -210,14 +218,18 @@ def _qrels_text(dataset: Dataset) -> str:
     table.writerow(["query-id", "corpus-id", "score"])
     for query_id, grades in dataset.qrels.items():
         for doc_id, grade in grades.items():
-            for identifier in (query_id, doc_id):
-                if not identifier.strip() or {*identifier} & {*"\t\r\n"}:
-                    raise DataError(
-                        f"the id {shown(identifier)} is empty or holds a tab or a line break; "
-                        "rename it"
-                    )
+            _check_cell(query_id)
+            _check_cell(doc_id)
             table.writerow([query_id, doc_id, grade])
     return text.getvalue()
+
+
+def _check_cell(identifier: str) -> None:
+    """Raise DataError for an id that a cell of tab-separated values cannot hold."""
+    if not identifier.strip() or {*identifier} & {*"\t\r\n"}:
+        raise DataError(
+            f"the id {shown(identifier)} is empty or holds a tab or a line break; rename it"
+        )
 
 
 def unwritable(path: Path, exc: OSError) -> DataError:
