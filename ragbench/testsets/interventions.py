@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import regex
 
@@ -117,18 +118,15 @@ def distractors(case: Case, contexts: Contexts, rng: random.Random, n: int = 4) 
 
 
 def gold_at(case: Case, contexts: Contexts, rng: random.Random, n: int = 5) -> Changed | None:
-    """Put the first chunk with evidence at position `n`, after chunks without evidence; None if no chunk
-    has evidence, or too few have none.
+    """Put the first chunk with evidence at position `n`, between chunks without evidence; None if no
+    chunk has evidence, or too few have none. There are as many chunks as before, or `n`.
     """
     gold = [chunk for chunk in contexts.used if contexts.holds_gold(chunk, case)]
-    if not gold:
+    n_others = max(n, len(contexts.used)) - 1
+    others = contexts.without_gold(case)[:n_others]
+    if not gold or len(others) < n - 1:
         return None
-    n_chunks = max(n, len(contexts.used))
-    chunks = contexts.without_gold(case)[: n_chunks - 1]
-    chunks.insert(n - 1, gold[0])
-    if len(chunks) < n:  # too few to put before it
-        return None
-    return case, chunks
+    return case, [*others[: n - 1], gold[0], *others[n - 1 :]]
 
 
 def swap_number(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -147,22 +145,34 @@ def negate(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None
     """Negate the first sentence that states a gold fact, by "not" after its verb; return None if no
     English sentence has such a fact and exactly one verb that "not" can follow.
     """
+    facts = [*chain(*case.gold_facts)]
     for chunk in contexts.used:
-        for start, end in sentence_spans(chunk.text):
-            sentence = chunk.text[start:end]
-            verbs = list(_VERB.finditer(sentence))
-            states_fact = any(text in sentence for text in chain(*case.gold_facts))
-            if not states_fact or len(verbs) != 1 or _NEGATIVE.search(sentence):
-                continue
-            if not detect_language([sentence]).is_english:
-                continue
-            after_verb = start + verbs[0].end()
-            text = f"{chunk.text[:after_verb]} not{chunk.text[after_verb:]}"
-            negated = replace(
+        text = _negated(chunk.text, facts)
+        if text:
+            changed = replace(
                 case, reference_answer=None, gold_facts=(_NEGATIONS,), expected_outcome="uncertain"
             )
-            return negated, _exchanged(contexts, chunk, text, "negated")
+            return changed, _exchanged(contexts, chunk, text, "negated")
     return None
+
+
+def _negated(text: str, facts: Sequence[str]) -> str:
+    """Return a text with "not" in its first sentence that states a fact and can be negated; "" if there
+    is no such sentence.
+
+    >>> _negated("It is red. The line was opened in 1881.", ["1881"])
+    'It is red. The line was not opened in 1881.'
+    """
+    for start, end in sentence_spans(text):
+        sentence = text[start:end]
+        verbs = list(_VERB.finditer(sentence))
+        states_fact = any(fact in sentence for fact in facts)
+        if not states_fact or len(verbs) != 1 or _NEGATIVE.search(sentence):
+            continue
+        if detect_language([sentence]).is_english:
+            after_verb = start + verbs[0].end()
+            return f"{text[:after_verb]} not{text[after_verb:]}"
+    return ""
 
 
 def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -170,15 +180,14 @@ def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed
     swap = _number_swap(case, contexts, rng) or _name_swap(case, contexts, rng)
     if not swap:
         return None
-    fact, other_fact = swap
-    stating = [chunk for chunk in contexts.used if _whole(fact).search(chunk.text)]
-    first = stating[0]
-    current_text = f"[Version of 2025, in force] {first.text}"
-    stale_text = f"[Version of 2015, replaced since] {_replaced(first.text, fact, other_fact)}"
-    versions = [_with(first, current_text, "current"), _with(first, stale_text, "stale")]
+    stating = [chunk for chunk in contexts.used if _whole(swap.fact).search(chunk.text)]
+    answering = stating[0]
+    current_text = f"[Version of 2025, in force] {answering.text}"
+    stale_text = f"[Version of 2015, replaced since] {_replaced(answering.text, swap)}"
+    versions = [_with(answering, current_text, "current"), _with(answering, stale_text, "stale")]
     rng.shuffle(versions)
-    rest = [chunk for chunk in contexts.used if chunk not in stating]
-    return replace(case, forbidden_claims=(other_fact,)), [*versions, *rest]
+    others = [chunk for chunk in contexts.used if chunk not in stating]
+    return replace(case, forbidden_claims=(swap.wrong_fact,)), [*versions, *others]
 
 
 def typos(case: Case, contexts: Contexts, rng: random.Random, n: float = 0.05) -> Changed | None:
@@ -274,7 +283,7 @@ def answers_to_others(texts: Sequence[str]) -> list[str]:
     others = []
     for i, text in enumerate(texts):
         start = (i + half) % len(texts)
-        candidates = [*texts[start:], *texts[:start]]
+        candidates = [*texts[start:], *texts[:start]]  # from half the list away on
         others.append(next(other for other in candidates if other.strip() != text.strip()))
     return others
 
@@ -292,12 +301,7 @@ def load_intervention(name: str) -> Intervention:
     """
     head, colon, number = name.partition(":")
     if head not in INTERVENTIONS:
-        if not is_import(name):
-            raise ConfigError(unknown("intervention", name, INTERVENTIONS))
-        loaded: Intervention = imported(name, "intervention")
-        if not callable(loaded):
-            raise ConfigError(f"intervention {name!r} is {loaded!r}; expected a function")
-        return loaded
+        return _imported_intervention(name)
     function: Callable[..., Changed | None] = INTERVENTIONS[head][0]
     if not colon:
         return function
@@ -309,6 +313,18 @@ def load_intervention(name: str) -> Intervention:
         f"intervention {name!r} has the number {number!r}; expected such as distractors:4, "
         "gold-at:5 or typos:0.05"
     )
+
+
+def _imported_intervention(name: str) -> Intervention:
+    """Return the user's function "package.module:attribute"; ConfigError for any other name or
+    object.
+    """
+    if not is_import(name):
+        raise ConfigError(unknown("intervention", name, INTERVENTIONS))
+    loaded: Intervention = imported(name, "intervention")
+    if not callable(loaded):
+        raise ConfigError(f"intervention {name!r} is {loaded!r}; expected a function")
+    return loaded
 
 
 def expectation(name: str) -> str:
@@ -370,14 +386,14 @@ def contexts_of(
             contexts[case.query_id] = Contexts(
                 used=ranking[:k],
                 further=ranking[k:],
-                gold=_gold(dataset, case, k),
-                best=_covering(case, chunks_of, k),
+                gold=_evidence_chunks(dataset, case, k),
+                best=_best_chunks(case, chunks_of, k),
                 others=dataset.cases,
             )
     return contexts
 
 
-def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
+def _evidence_chunks(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
     """Return the evidence of a question as chunks; without evidence up to `k` relevant documents,
     highest grade first.
     """
@@ -388,101 +404,122 @@ def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
         relevant = [doc_id for doc_id in grades if grades[doc_id] >= 1 and doc_id in corpus]
         relevant.sort(key=lambda doc_id: (-grades[doc_id], doc_id))
         spans = [Span(doc_id, 0, len(corpus[doc_id].full_text)) for doc_id in relevant[:k]]
-    return [
-        Chunk.cut(span.doc_id, corpus[span.doc_id].full_text, span.start, span.end)
-        for span in spans
-    ]
+    chunks = []
+    for span in spans:
+        text = corpus[span.doc_id].full_text
+        chunks.append(Chunk.cut(span.doc_id, text, span.start, span.end))
+    return chunks
 
 
-def _covering(case: Case, chunks_of: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
-    """Return up to `k` chunks that hold most of the evidence, chosen greedily by the number of
-    evidence characters that each adds; [] if no chunk holds evidence.
+def _best_chunks(case: Case, chunks_of: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
+    """Return up to `k` chunks that hold most of the evidence; [] if no chunk holds evidence. In each
+    step the chunk with the most evidence characters that the chosen ones lack is chosen.
+
+    `chunks_of` is doc_id -> chunks. A set of characters is a number: bit i stands for character i.
     """
-    # doc_id -> the evidence characters that no chosen chunk holds; bit i is character i
-    missing: dict[str, int] = {}
+    missing: dict[str, int] = {}  # doc_id -> evidence characters that no chosen chunk holds
     for span in case.evidence:
-        missing[span.doc_id] = missing.get(span.doc_id, 0) | _bits(span)
+        missing[span.doc_id] = missing.get(span.doc_id, 0) | _characters(span)
     candidates = [chunk for doc_id in missing for chunk in chunks_of.get(doc_id, ())]
     chosen: list[Chunk] = []
     while candidates and len(chosen) < k:
-        gains = [(missing[chunk.doc_id] & _bits(chunk)).bit_count() for chunk in candidates]
+        gains = [(missing[chunk.doc_id] & _characters(chunk)).bit_count() for chunk in candidates]
         highest_gain = max(gains)
         if highest_gain == 0:
             break
         best = candidates[gains.index(highest_gain)]
         chosen.append(best)
-        missing[best.doc_id] &= ~_bits(best)
+        missing[best.doc_id] &= ~_characters(best)
     return chosen
 
 
-def _bits(span: Span | Chunk) -> int:
-    """Return a number with a bit for each character of a span."""
+def _characters(span: Span | Chunk) -> int:
+    """Return the characters of a span as a number: bit i is 1 if the span holds character i.
+
+    >>> f"{_characters(Span('d', 1, 3)):b}"
+    '110'
+    """
     return (1 << span.end) - (1 << span.start)
 
 
-def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str, str] | None:
-    """Return a number that a context states, and a different number to put in its place; None if no
-    gold fact is such a number, or if no different number was found.
+class _Swap(NamedTuple):
+    """A fact that answers a question, and a wrong one of the same kind to put in its place."""
 
-    The first number is a gold fact (else the reference answer), alone or with a word before it or two
-    after it, such as its unit. The second one is drawn nearby (a year within 12 years, other numbers
-    within a third), has as many characters, and no context states it.
+    fact: str
+    wrong_fact: str
+
+
+def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> _Swap | None:
+    """Return the number that answers a question, and a wrong number near it; None if no answer is a
+    number that a context states, or if no such wrong number was found.
+
+    An answer is a gold fact, or else the reference answer. It may have a word before its number, or two
+    after it, such as a unit. The wrong number has as many characters, and no context states it.
     """
     answers = [*chain(*case.gold_facts)] or [case.reference_answer or ""]
     matches = [_FACT.fullmatch(text.strip()) for text in answers]
     numbers = [match[1] for match in matches if match]
-    old = next((number for number in numbers if contexts.states(number)), "")
-    plain = old.replace(",", "")
-    if not plain or not plain.isascii():
+    number = next((number for number in numbers if contexts.states(number)), "")
+    if not number or not number.isascii():
         return None
-    n_decimals = len(plain.partition(".")[2])
-    units = int(plain.replace(".", ""))  # 2.50 is 250 units of .01
-    is_year = n_decimals == 0 and plain == old and 1000 <= units <= 2100
-    max_step = 12 if is_year else units // 3
-    steps = range(1, min(10_001, max(3, max_step)))
-    grouping = "," if "," in old else ""
-    for _ in range(20):  # draws of another number, of which some may be unusable
-        value = abs(units + rng.choice((-1, 1)) * rng.choice(steps))
-        new = f"{value / 10**n_decimals:{grouping}.{n_decimals}f}"
-        if len(new) == len(old) and new not in numbers and not contexts.states(new):
-            return old, new
+    for _ in range(20):  # draws, of which some cannot be used
+        wrong = _number_near(number, rng)
+        is_as_long = len(wrong) == len(number)
+        if is_as_long and wrong not in numbers and not contexts.states(wrong):
+            return _Swap(number, wrong)
     return None
 
 
-def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str, str] | None:
-    """Return a name among the gold facts that a context states, and another name to put in its place;
-    None if there is no such name, or none to replace it.
+def _number_near(number: str, rng: random.Random) -> str:
+    """Return a random number near another one, in the same format: a year less than 12 years away, any
+    other number less than a third of it away.
 
-    The other name answers a question with the same first word ("Who ..."), has as many words, and no
+    >>> _number_near("1,250.50", random.Random(0))
+    '1,319.41'
+    """
+    plain = number.replace(",", "")
+    n_decimals = len(plain.partition(".")[2])
+    units = int(plain.replace(".", ""))  # 2.50 is 250 units of 0.01
+    is_year = n_decimals == 0 and plain == number and 1000 <= units <= 2100
+    max_step = 12 if is_year else units // 3
+    steps = range(1, min(10_001, max(3, max_step)))
+    value = abs(units + rng.choice((-1, 1)) * rng.choice(steps))
+    grouping = "," if "," in number else ""
+    return f"{value / 10**n_decimals:{grouping}.{n_decimals}f}"
+
+
+def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> _Swap | None:
+    """Return the name that answers a question, and a wrong name for it; None if no gold fact is a name
+    that a context states, or if there is no such wrong name.
+
+    The wrong name answers a question with the same first word ("Who ..."), has as many words, and no
     context states it.
     """
     answers = [*chain(*case.gold_facts)]
     names = [text for text in answers if _NAME.fullmatch(text)]
-    old = next((name for name in names if contexts.states(name)), None)
-    if old is None:
+    name = next((name for name in names if contexts.states(name)), None)
+    if name is None:
         return None
     candidates = set()
     for other in contexts.others:
         if other.text.split()[:1] != case.text.split()[:1]:
             continue
-        for name, *_ in other.gold_facts:
-            if _NAME.fullmatch(name) and name.count(" ") == old.count(" "):
-                candidates.add(name)
-    wrong_names = [name for name in sorted(candidates - {*answers}) if not contexts.states(name)]
-    if not wrong_names:
-        return None
-    return old, rng.choice(wrong_names)
+        for other_name, *_ in other.gold_facts:
+            if _NAME.fullmatch(other_name) and other_name.count(" ") == name.count(" "):
+                candidates.add(other_name)
+    candidates -= {*answers}
+    wrong_names = [wrong for wrong in sorted(candidates) if not contexts.states(wrong)]
+    return _Swap(name, rng.choice(wrong_names)) if wrong_names else None
 
 
-def _swapped(case: Case, contexts: Contexts, swap: tuple[str, str] | None) -> Changed | None:
-    """Return a case whose answer is the second text of `swap`, and its chunks with that text in place
-    of the first; None without a swap.
+def _swapped(case: Case, contexts: Contexts, swap: _Swap | None) -> Changed | None:
+    """Return a case with the wrong fact of `swap` as its answer, and chunks that state it in place of
+    the right one; None without a swap.
     """
     if swap is None:
         return None
-    old, new = swap
-    chunks = [_with(chunk, _replaced(chunk.text, old, new), "swapped") for chunk in contexts.used]
-    return replace(case, gold_facts=((new,),), reference_answer=None), chunks
+    chunks = [_with(chunk, _replaced(chunk.text, swap), "swapped") for chunk in contexts.used]
+    return replace(case, gold_facts=((swap.wrong_fact,),), reference_answer=None), chunks
 
 
 def _exchanged(contexts: Contexts, old: Chunk, text: str, mark: str) -> list[Chunk]:
@@ -509,5 +546,7 @@ def _whole(text: str) -> regex.Pattern[str]:
     )
 
 
-def _replaced(text: str, old: str, new: str) -> str:
-    return str(_whole(old).sub(lambda _: new, text))  # a function: `new` is no template
+def _replaced(text: str, swap: _Swap) -> str:
+    """Return a text with the wrong fact of a swap in place of the right one."""
+    # a function, because the wrong fact is not a template with groups
+    return str(_whole(swap.fact).sub(lambda _: swap.wrong_fact, text))

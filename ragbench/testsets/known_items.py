@@ -84,27 +84,14 @@ def draft_known_items(
     """
     if n < 1:
         raise ConfigError(f"the number of questions to draft is {n}; expected 1 or more")
-    too_long: list[str] = []
-    passages: list[_Item] = []
-    for doc_id, document in dataset.corpus.items():
-        if len(document.full_text) > _MAX_CHARACTERS:
-            too_long.append(doc_id)
-        else:
-            passages += _items(document)
-    warn(
-        dataset.name,
-        f"documents have more than {_MAX_CHARACTERS:,} characters: no question was drafted from "
-        "them; split them",
-        too_long,
-    )
-    items = list(_weighted(passages))
+    items = list(_with_phrases(_items_of_corpus(dataset)))
     repeats = Counter(folded(item.query) for item in items)
     unique = [item for item in items if repeats[folded(item.query)] == 1]
     by_kind = grouped(unique, lambda item: item.kind)
     in_order: list[_Item] = []
     for kind in kinds:
         in_order += _in_turn(by_kind.get(kind, ()), seed)
-    chosen = _without_overlaps(in_order)
+    chosen = _without_overlaps(in_order)[:n]
     if not chosen:
         raise DataError(
             f"no question could be drafted from {len(dataset.corpus)} documents; expected "
@@ -112,62 +99,89 @@ def draft_known_items(
             f"{_MAX_SENTENCE} words, {_MIN_RARE} of them in a row worth searching for; write "
             "questions yourself"
         )
-    cases = tuple(
-        Case(
-            derived_id(item.query).replace("q-", "draft-", 1),
-            item.query,
-            category=KNOWN_ITEM,
-            query_type=item.kind,
-            reference_answer=item.answer,
-            evidence=(item.span,),
-        )
-        for item in chosen[:n]
-    )
+    cases = tuple(_draft_case(item) for item in chosen)
     qrels = {case.query_id: {case.evidence[0].doc_id: 1} for case in cases}
     return Dataset(dataset.name, "test", dataset.corpus, cases, qrels)
 
 
+def _draft_case(item: _Item) -> Case:
+    """Return the question about a passage as a test case, whose evidence is the passage."""
+    return Case(
+        derived_id(item.query).replace("q-", "draft-", 1),
+        item.query,
+        category=KNOWN_ITEM,
+        query_type=item.kind,
+        reference_answer=item.answer,
+        evidence=(item.span,),
+    )
+
+
+def _items_of_corpus(dataset: Dataset) -> list[_Item]:
+    """Return the passages of all documents that may be asked for; a warning names documents that are
+    too long.
+    """
+    too_long: list[str] = []
+    items: list[_Item] = []
+    for doc_id, document in dataset.corpus.items():
+        if len(document.full_text) > _MAX_CHARACTERS:
+            too_long.append(doc_id)
+        else:
+            items += _items_of_document(document)
+    warn(
+        dataset.name,
+        f"documents have more than {_MAX_CHARACTERS:,} characters: no question was drafted from "
+        "them; split them",
+        too_long,
+    )
+    return items
+
+
 def _without_overlaps(items: Iterable[_Item]) -> list[_Item]:
     """Return the items without those whose passage overlaps the passage of an earlier one."""
-    chosen: list[_Item] = []
-    spans_of: dict[str, list[Span]] = {}
+    kept: list[_Item] = []
+    kept_spans: dict[str, list[Span]] = {}  # doc_id -> the passages that are kept
     for item in items:
-        spans = spans_of.setdefault(item.span.doc_id, [])
-        if any(item.span.start < other.end and other.start < item.span.end for other in spans):
-            continue
-        chosen.append(item)
-        spans.append(item.span)
-    return chosen
+        span = item.span
+        others = kept_spans.setdefault(span.doc_id, [])
+        if not any(span.start < other.end and other.start < span.end for other in others):
+            kept.append(item)
+            others.append(span)
+    return kept
 
 
-def _items(document: Document) -> Iterator[_Item]:
+def _items_of_document(document: Document) -> Iterator[_Item]:
     """Yield the passages of a document that may be asked for: the first paragraph of each section by
     its headings, and each sentence of prose by itself.
     """
     headings = headings_of(document)
-    sections_with_item = set()  # a section is identified by the number of headings above it
+    begun_sections = set()  # those of which a paragraph was seen
     for match in _PARAGRAPH.finditer(_prose(document, headings)):
         paragraph = match["text"].rstrip()
         begin = match.start("text")
         if _CODE.match(match["indent"]) or not _is_prose(paragraph):
             continue
-        sentences = []
-        for start, end in sentence_spans(paragraph):
-            span = Span(document.doc_id, begin + start, begin + end)
-            sentences.append((span, _flat(paragraph[start:end])))
+        sentences = list(_sentences(paragraph, document.doc_id, begin))
         headings_above = [heading for heading in headings if heading.start < begin]
-        section = len(headings_above)
-        if section not in sections_with_item:
-            query = _titled(headings_above, front_title(document))
+        section = len(headings_above)  # the number of a section in the document
+        if section not in begun_sections:
+            begun_sections.add(section)
+            query = _question_of_headings(headings_above, front_title(document))
             if query:
                 _, first_sentence = sentences[0]
                 span = Span(document.doc_id, begin, begin + len(paragraph))
                 yield _Item("heading", query, span, first_sentence)
-        sections_with_item.add(section)
         for span, sentence in sentences:
             is_whole = 10 <= n_words(sentence) <= _MAX_SENTENCE and not sentence[0].islower()
             if is_whole and "://" not in sentence:
                 yield _Item("sentence", sentence, span, sentence)
+
+
+def _sentences(paragraph: str, doc_id: str, begin: int) -> Iterator[tuple[Span, str]]:
+    """Yield each sentence of a paragraph, which begins at character `begin` of a document: its place
+    there, and its text in one line.
+    """
+    for start, end in sentence_spans(paragraph):
+        yield Span(doc_id, begin + start, begin + end), _in_one_line(paragraph[start:end])
 
 
 def _prose(document: Document, headings: Iterable[Heading]) -> str:
@@ -175,15 +189,17 @@ def _prose(document: Document, headings: Iterable[Heading]) -> str:
     offsets stay.
     """
     text = without_front_matter(document)
-    prose = _NOT_PROSE.sub(_blank, text)
+    prose = _NOT_PROSE.sub(_line_breaks, text)
     for heading in headings:
-        line = text[heading.start :].partition("\n")[0]
+        line, _, _ = text[heading.start :].partition("\n")
         end = heading.start + len(line)
         prose = prose[: heading.start] + "\n" * len(line) + prose[end:]
-    return re.sub(r"(?m)^[ \t]+$", _blank, prose)
+    blank_line = r"(?m)^[ \t]+$"
+    return re.sub(blank_line, _line_breaks, prose)
 
 
-def _blank(match: re.Match[str]) -> str:
+def _line_breaks(match: re.Match[str]) -> str:
+    """Return as many line breaks as a match has characters."""
     return "\n" * len(match.group())
 
 
@@ -197,9 +213,9 @@ def _is_prose(paragraph: str) -> bool:
     )
 
 
-def _titled(headings: Sequence[Heading], title: str) -> str:
+def _question_of_headings(headings: Sequence[Heading], title: str) -> str:
     """Return the last heading as a question: after its parent heading ("Install: Windows"), or after the
-    document's title if these headings could be in any document ("Introduction").
+    document's title if these headings could be in any document ("Guide: Introduction").
 
     "" means that the heading cannot be asked for, because it is a version number, a long line, or a
     short line between blank ones.
@@ -207,12 +223,9 @@ def _titled(headings: Sequence[Heading], title: str) -> str:
     if not headings:
         return ""
     heading = headings[-1]
-    higher = [other for other in headings if other.level < heading.level]
-    names = []
-    for part in [*higher[-1:], heading]:
-        name = _flat(_MARKUP.sub(r"\1", part.text))
-        if name:
-            names.append(name)
+    parents = [other for other in headings if other.level < heading.level][-1:]
+    names = [_without_markup(each.text) for each in (*parents, heading)]
+    names = [name for name in names if name]
     if all(_ANYWHERE.fullmatch(name) for name in names):
         names = [title, *names[-1:]]
     last_name = names[-1]
@@ -227,11 +240,11 @@ def _titled(headings: Sequence[Heading], title: str) -> str:
     return ": ".join(names) if is_title else ""
 
 
-def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
+def _with_phrases(items: Sequence[_Item]) -> Iterator[_Item]:
     """Yield the items; the question of a sentence becomes its phrase with the rarest words, and its
     weight states how rare they are. Sentences without such a phrase are left out.
     """
-    texts = [_flat(_MARKUP.sub(r"\1", item.answer)) for item in items]
+    texts = [_without_markup(item.answer) for item in items]
     rarity = _rarity(texts)
     for item, text in zip(items, texts, strict=True):
         if item.kind != "sentence":
@@ -248,12 +261,12 @@ def _rarity(texts: Sequence[str]) -> dict[str, float]:
     searching for: no short words, numbers or function words.
     """
     language = detect_language(texts)
-    counts = Counter(term for text in texts for term in set(terms(text)))
+    n_texts_with = Counter(chain.from_iterable(set(terms(text)) for text in texts))
     rarity = {}
-    for term, count in counts.items():
+    for term, count in n_texts_with.items():
         min_letters = 2 if UNSPACED.match(term) else language.letters
-        is_frequent = term.isdecimal() or term in language.function_words
-        if len(term) >= min_letters and not is_frequent:
+        is_excluded = term.isdecimal() or term in language.function_words
+        if len(term) >= min_letters and not is_excluded:
             rarity[term] = math.log(len(texts) / count)
     return rarity
 
@@ -266,22 +279,17 @@ def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, st
     their rarities. In scripts without spaces, all words count as rare, and a phrase has up to 16.
     """
     for clause in _CLAUSE.split(text):
-        spans = [match.span() for match in WORD.finditer(clause)]
+        words = list(WORD.finditer(clause))
         is_spaced = not UNSPACED.search(clause)
         max_words = _PHRASE_WORDS if is_spaced else 2 * _PHRASE_WORDS
-        is_rare = []  # one for each word
-        for start, end in spans:
-            word = clause[start:end]
-            is_rare.append(not is_spaced or folded(word) in rarity)
-        for first in range(len(spans)):
-            last_allowed = min(first + max_words, len(spans))
-            rare_positions = [i for i in range(first, last_allowed) if is_rare[i]]
-            if not is_rare[first] or len(rare_positions) < _MIN_RARE:
+        # the numbers of the rare words in the clause
+        rare = [i for i, word in enumerate(words) if not is_spaced or folded(word[0]) in rarity]
+        for nth, first in enumerate(rare):
+            in_phrase = [i for i in rare[nth : nth + max_words] if i < first + max_words]
+            if len(in_phrase) < _MIN_RARE:
                 continue
-            last = rare_positions[-1]
-            phrase_start, _ = spans[first]
-            _, phrase_end = spans[last]
-            phrase = clause[phrase_start:phrase_end]
+            last = in_phrase[-1]
+            phrase = clause[words[first].start() : words[last].end()]
             weight = math.fsum(rarity.get(term, 0.0) for term in sorted(set(terms(phrase))))
             yield weight, phrase
 
@@ -294,13 +302,15 @@ def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:
     by_document = grouped(rarest_first, lambda item: item.span.doc_id)
     order = sorted(by_document)
     random.Random(seed).shuffle(order)
-    return list(_alternating(by_document[name] for name in order))
+    rounds = zip_longest(*(by_document[doc_id] for doc_id in order))  # None: no such item
+    return [item for item in chain.from_iterable(rounds) if item is not None]
 
 
-def _alternating(rows: Iterable[Sequence[_Item]]) -> Iterator[_Item]:
-    """Yield the first of each row, then the second of each, and so on."""
-    return filter(None, chain.from_iterable(zip_longest(*rows)))
+def _without_markup(text: str) -> str:
+    """Return a text of Markdown or HTML without its marks and emojis, in one line."""
+    return _in_one_line(_MARKUP.sub(r"\1", text))
 
 
-def _flat(text: str) -> str:
+def _in_one_line(text: str) -> str:
+    """Return a text with one blank in place of all white space between words."""
     return " ".join(text.split())
