@@ -20,6 +20,10 @@ from ragbench.testsets.problems import Problem, suggestion
 from ragbench.testsets.sections import locate
 from ragbench.types import Case, Dataset, Document, Span
 
+_ABSENT = (
+    "judged documents are not in the corpus, or the name of several files; they stay in the qrels "
+    "and count in the ideal"
+)
 _NO_DOCUMENTS = (
     "quotes without a place become evidence only with the documents (corpus=, --docs); they are "
     "left out"
@@ -39,12 +43,11 @@ def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[
     problems = []
     for entry in content.entries:
         for number, (span, quote) in enumerate(ids.with_ids(entry).evidence()):
+            wrong = None
             if _is_quote_alone(span):
                 wrong = _check_quote(quote or "", span.doc_id, texts, documents)
-            elif not quote:
+            elif not quote:  # a quote that is not at its offsets is a warning, see `quoted_spans`
                 wrong = _check_end(span, documents)
-            else:  # a quote with an offset that has moved becomes a warning, see `quoted_spans`
-                wrong = None
             if wrong is not None:
                 keys = ("evidence", number, wrong.field)
                 problems.append(entry.record.problem(keys, wrong.value, wrong.expected))
@@ -72,20 +75,19 @@ def _check_quote(
     """
     if not documents:
         return None
-    of_the_documents = f"one of the {len(documents)} documents"
+    any_document = f"one of the {len(documents)} documents"
     if doc_id and doc_id not in documents:
-        expected = suggestion(doc_id, documents, of_the_documents)
+        expected = suggestion(doc_id, documents, any_document)
         return _WrongField("doc_id", shown(doc_id, 40), expected)
-    places = find_quote(quote, doc_id, texts, documents)
-    if len(places) == 1:
+    n_places = len(find_quote(quote, doc_id, texts, documents))
+    if n_places == 1:
         return None
-    where = shown(doc_id, 40) if doc_id else of_the_documents
-    if places:
+    where = shown(doc_id, 40) if doc_id else any_document
+    expected = f"a text that is in {where} word for word"
+    if n_places > 1:
         expected = (
-            f"a text that is in {where} once: it is there {len(places)} times, so quote more of it"
+            f"a text that is in {where} once: it is there {n_places} times, so quote more of it"
         )
-    else:
-        expected = f"a text that is in {where} word for word"
     return _WrongField("quote", shown(quote, 60), expected)
 
 
@@ -129,16 +131,11 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
     for entry_in_file in content.entries:
         entry = ids.with_ids(entry_in_file)
         qrels[entry.case.query_id] = entry.relevant
-        absent = [doc_id for doc_id in entry.relevant if corpus and doc_id not in corpus]
-        flaws[
-            "judged documents are not in the corpus, or the name of several files; they stay in "
-            "the qrels and count in the ideal"
-        ] += absent
-        spans = [
-            *quoted_spans(entry, corpus, texts, flaws),
-            *_of_sections(entry.case, corpus, flaws),
-        ]
-        cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
+        flaws[_ABSENT] += [doc_id for doc_id in entry.relevant if ids.is_absent(doc_id)]
+        quoted = quoted_spans(entry, corpus, texts, flaws)
+        of_sections = _spans_of_sections(entry.case, corpus, flaws)
+        evidence = tuple(dict.fromkeys((*quoted, *of_sections)))
+        cases.append(replace(entry.case, evidence=evidence))
     if content.unknown:
         names = ", ".join(shown(name, 40) for name in content.unknown)
         fields = "field" if len(content.unknown) == 1 else "fields"
@@ -180,12 +177,14 @@ class DocumentIds:
 
     @cached_property
     def _by_file_name(self) -> dict[str, list[str]]:
-        """Return the ids by the names of their files, with and without folder and suffix."""
+        """Return other names of documents -> their ids: an id "a/setup.md" has the names "setup.md",
+        "setup" and "a/setup".
+        """
         ids = defaultdict(list)
         for doc_id in self._corpus:
             path = PurePosixPath(doc_id)
             names = {path.name, path.stem, doc_id.removesuffix(path.suffix)} - {"", doc_id}
-            for name in {_composed(name) for name in names}:
+            for name in set(map(_composed, names)):
                 ids[name].append(doc_id)
         return ids
 
@@ -212,15 +211,17 @@ class DocumentIds:
         return doc_id
 
     def with_ids(self, entry: Entry) -> Entry:
-        """Return an entry in which every document is named by its id."""
+        """Return an entry in which every document is named by its id. A relevant document with two
+        names has the higher one of their grades.
+        """
         old = entry.case
+        evidence = [replace(span, doc_id=self.id_of(span.doc_id)) for span in old.evidence]
+        sections = [(self.id_of(doc_id), section) for doc_id, section in old.expected_sections]
         case = replace(
             old,
-            evidence=tuple(replace(span, doc_id=self.id_of(span.doc_id)) for span in old.evidence),
-            expected_sections=tuple(
-                (self.id_of(doc_id), section) for doc_id, section in old.expected_sections
-            ),
-            expected_citations=tuple(self.id_of(doc_id) for doc_id in old.expected_citations),
+            evidence=tuple(evidence),
+            expected_sections=tuple(sections),
+            expected_citations=tuple(map(self.id_of, old.expected_citations)),
         )
         relevant: dict[str, int] = {}
         for name, grade in entry.relevant.items():
@@ -242,36 +243,52 @@ def quoted_spans(
     """
     spans = []
     for span, quote in entry.evidence():
-        where = f"{entry.case.query_id} {span.doc_id}".strip()
         if _is_quote_alone(span):
-            places = find_quote(quote or "", span.doc_id, texts, corpus)
-            if not corpus:
-                flaws[_NO_DOCUMENTS].append(where)
-            elif len(places) == 1:
-                spans += places
-            else:
-                flaws[_NO_PLACE].append(where)
-            continue
-        if quote and corpus and span.doc_id not in corpus:
-            flaws[_NO_DOCUMENT].append(where)
-            continue
-        text = corpus[span.doc_id].full_text if span.doc_id in corpus else ""
-        is_at_its_offsets = text[span.start : span.end] == quote
-        if not quote or not text or is_at_its_offsets:
-            spans.append(span)
-            continue
-        start = text.find(quote)
-        if start >= 0:
-            spans.append(Span(span.doc_id, start, start + len(quote)))
-            flaws[_MOVED].append(where)
+            place, flaw = _place_of_quote(quote or "", span.doc_id, corpus, texts)
         else:
-            flaws[_GONE].append(where)
+            place, flaw = _present_place(span, quote, corpus)
+        if place is not None:
+            spans.append(place)
+        if flaw:
+            flaws[flaw].append(f"{entry.case.query_id} {span.doc_id}".strip())
     return spans
 
 
-def _of_sections(case: Case, corpus: Mapping[str, Document], flaws: Flaws) -> list[Span]:
+def _place_of_quote(
+    quote: str, doc_id: str, corpus: Mapping[str, Document], texts: Texts
+) -> tuple[Span | None, str]:
+    """Return the only place of a quote and ""; None and the flaw if it has no place, or several."""
+    if not corpus:
+        return None, _NO_DOCUMENTS
+    places = find_quote(quote, doc_id, texts, corpus)
+    return (places[0], "") if len(places) == 1 else (None, _NO_PLACE)
+
+
+def _present_place(
+    span: Span, quote: str | None, corpus: Mapping[str, Document]
+) -> tuple[Span | None, str]:
+    """Return the place of evidence whose quote was at `span` when it was written, and the flaw, "" for
+    none: the document has changed since, or is not there any more.
+
+    Evidence without a quote stays where it is, and so does all evidence without documents. Evidence
+    whose quote is not found has no place: None.
+    """
+    if not quote or not corpus:
+        return span, ""
+    if span.doc_id not in corpus:
+        return None, _NO_DOCUMENT
+    text = corpus[span.doc_id].full_text
+    if not text or text[span.start : span.end] == quote:
+        return span, ""
+    start = text.find(quote)
+    if start < 0:
+        return None, _GONE
+    return Span(span.doc_id, start, start + len(quote)), _MOVED
+
+
+def _spans_of_sections(case: Case, corpus: Mapping[str, Document], flaws: Flaws) -> list[Span]:
     """Return the spans of the sections that a case expects; sections that are missing or ambiguous
-    are added to `flaws`.
+    are added to `flaws`. Without documents there are neither spans nor flaws.
     """
     spans: list[Span] = []
     if not corpus:

@@ -34,32 +34,30 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
     """
     if not any((folder / file).is_file() for file in (LABELS, *SAFETY_FILES)):
         return load_beir_folder(folder, split)
-    content, labels_of = _read_labels(folder)
+    content, label_names = _read_own_files(folder)
     refuse(folder, content.problems)
-    without_documents = [query_id for query_id, names in labels_of.items() if "relevant" in names]
-    dataset = load_beir_folder(folder, split, kept=without_documents)
+    # a label "relevant" is {}: it keeps a question that BEIR's judgements do not name
+    unanswerable = [query_id for query_id, names in label_names.items() if "relevant" in names]
+    dataset = load_beir_folder(folder, split, kept=unanswerable)
     queries = unique_records(folder / "queries.jsonl", identifier, "query")
     source = str(folder / LABELS)
-    warn(
-        source,
-        "queries are not in queries.jsonl and are left out",
-        [query_id for query_id in labels_of if query_id not in queries],
-    )
+    unknown = [query_id for query_id in label_names if query_id not in queries]
+    warn(source, "queries are not in queries.jsonl and are left out", unknown)
     return replace(
         dataset,
-        cases=_relabelled(dataset, content.entries, labels_of, source),
+        cases=_relabelled(dataset, content.entries, label_names, source),
         safety_inputs=tuple(content.inputs),
         safety_outputs=tuple(content.outputs),
     )
 
 
 def _relabelled(
-    dataset: Dataset, entries: Iterable[Entry], labels_of: Mapping[str, set[str]], source: str
+    dataset: Dataset, entries: Iterable[Entry], label_names: Mapping[str, set[str]], source: str
 ) -> tuple[Case, ...]:
     """Return the cases with the labels of their entries in place of the same labels of BEIR's files.
 
-    `labels_of` is query_id -> the names of the labels in its entry. Evidence is located by its quote;
-    a warning, which names `source`, counts evidence that has moved or has no place.
+    `label_names` is query_id -> the names of the labels in its entry. Evidence is located by its
+    quote; a warning, which names `source`, counts evidence that has moved or has no place.
     """
     flaws: Flaws = defaultdict(list)
     texts = Texts(dataset.corpus)
@@ -68,7 +66,7 @@ def _relabelled(
         query_id = entry.case.query_id
         if query_id not in cases:
             continue
-        names = labels_of[query_id].intersection(CASE_FIELDS)
+        names = label_names[query_id].intersection(CASE_FIELDS)
         labels = {name: getattr(entry.case, name) for name in names}
         if "evidence" in labels:
             spans = quoted_spans(entry, dataset.corpus, texts, flaws)
@@ -94,7 +92,7 @@ def read_beir(folder: Path) -> Dataset:
 
 def beir_problems(folder: Path) -> list[Problem]:
     """Return the problems in ragbench's own files of a folder, else the first error of BEIR's files."""
-    content, _ = _read_labels(folder)
+    content, _ = _read_own_files(folder)
     if content.problems:
         return content.problems
     try:
@@ -106,23 +104,23 @@ def beir_problems(folder: Path) -> list[Problem]:
     return []
 
 
-def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
-    """Read ragbench's own files of a folder.
+def _read_own_files(folder: Path) -> tuple[Content, dict[str, set[str]]]:
+    """Read ragbench's own files of a BEIR folder: labels of cases, and safety samples.
 
     Returns:
-        The labels as entries without a question, with the safety samples and the problems; and
-        query_id -> the names of the labels in its line.
+        The labels as entries whose question is not known, with the safety samples and the problems;
+        and query_id -> the names of the labels in its line.
     """
     content = Content()
-    labels_of = {}
+    label_names = {}
     for line, record in content.unique(Labels, lines_of(folder, LABELS, content), "query_id"):
         if line.relevant:
             content.problems.append(
                 record.problem(("relevant",), shown(line.relevant), "{}: grades are in qrels/")
             )
-        labels_of[line.query_id] = line.model_fields_set - {"query_id", "metadata"}
-        entry = entry_of(CaseLine.model_construct(text=line.query_id, **dict(line)), record)
-        content.entries.append(entry)
+        label_names[line.query_id] = line.model_fields_set - {"query_id", "metadata"}
+        case = CaseLine.model_construct(text=line.query_id, **dict(line))  # the text is replaced
+        content.entries.append(entry_of(case, record))
     inputs, outputs = (lines_of(folder, file, content) for file in SAFETY_FILES)
     content.add(inputs=inputs, outputs=outputs)
-    return content, labels_of
+    return content, label_names

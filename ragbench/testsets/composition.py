@@ -68,37 +68,40 @@ def wording_overlaps(dataset: Dataset) -> Mapping[str, float]:
     >>> wording_overlaps(Dataset("pets", "test", corpus, [case], {"q": {"d": 1}}))  # cat, sleep of six
     {'q': 0.3333}
     """
-    # kept on disk: each configuration of a sweep asks the same questions
-    is_kept = len(dataset.cases) >= _KEPT_CASES
-    key = store.digest(_code(), dataset.fingerprint) if is_kept else ""
-    with store.arrays("wording" if is_kept else "", key) as entry:
-        if not entry:
-            entry["overlaps"] = np.array(_overlaps(dataset), dtype=np.float64)
-    overlaps = {}
-    for case, overlap in zip(dataset.cases, entry["overlaps"].tolist(), strict=True):
+    if len(dataset.cases) < _KEPT_CASES:
+        overlaps = _overlaps(dataset)
+    else:  # kept on disk: each configuration of a sweep asks the same questions
+        with store.arrays("wording", store.digest(_code_digest(), dataset.fingerprint)) as entry:
+            if not entry:
+                entry["overlaps"] = np.array(_overlaps(dataset), dtype=np.float64)
+        overlaps = entry["overlaps"].tolist()
+    overlap_of = {}
+    for case, overlap in zip(dataset.cases, overlaps, strict=True):
         if not math.isnan(overlap):
-            overlaps[case.query_id] = overlap
-    return overlaps
+            overlap_of[case.query_id] = overlap
+    return overlap_of
 
 
 def _overlaps(dataset: Dataset) -> list[float]:
-    """Return the overlap of each question in the order of cases; NaN for one that has none."""
+    """Return the fraction of each question's words that its evidence repeats, in the order of cases;
+    NaN for a question without words or evidence.
+    """
     language = detect_language(case.text for case in dataset.cases)
     stems_of = cache(partial(_stems, language=language))  # questions share documents
     overlaps = []
     for case in dataset.cases:
-        asked = stems_of(case.text)
+        stems = stems_of(case.text)
         texts = _evidence_texts(dataset, case)
         overlap = math.nan
-        if asked and texts:
-            repeated = [len(asked & stems_of(text)) for text in texts]
-            overlap = round(max(repeated) / len(asked), 4)
+        if stems and texts:
+            n_repeated = max(len(stems & stems_of(text)) for text in texts)
+            overlap = round(n_repeated / len(stems), 4)
         overlaps.append(overlap)
     return overlaps
 
 
 @cache
-def _code() -> str:
+def _code_digest() -> str:
     """Return the digest of the code and the packages that the overlaps depend on."""
     here = Path(__file__).read_bytes()
     sentences = Path(ragbench.text.__file__).read_bytes()
@@ -117,17 +120,17 @@ def evidence_words(dataset: Dataset) -> Mapping[str, int]:
     >>> evidence_words(Dataset("pets", "test", corpus, [case], {}))
     {'q': 4}
     """
-    lengths = {}
+    counts = {}
     for case in dataset.cases:
-        passages = [
-            dataset.corpus[span.doc_id].full_text[span.start : span.end]
-            for span in case.evidence
-            if span.doc_id in dataset.corpus
-        ]
-        count = round(sum(n_words(passage) for passage in passages))
+        passages = []
+        for span in case.evidence:
+            if span.doc_id in dataset.corpus:
+                text = dataset.corpus[span.doc_id].full_text
+                passages.append(text[span.start : span.end])
+        count = round(sum(map(n_words, passages)))
         if count:
-            lengths[case.query_id] = count
-    return lengths
+            counts[case.query_id] = count
+    return counts
 
 
 def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:
@@ -147,12 +150,15 @@ def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:
 
 
 def _sentences_at(span: Span, text: str) -> list[str]:
-    """Return the sentences of a document that overlap a span."""
+    """Return the sentences of a document's text that overlap a span. Only 1,000 characters around the
+    span are split, as documents may be long.
+    """
     window_start = max(0, span.start - _AROUND)
     window = text[window_start : span.end + _AROUND]
     sentences = []
     for start, end in sentence_spans(window):
-        if window_start + start < span.end and span.start < window_start + end:
+        overlaps = window_start + start < span.end and span.start < window_start + end
+        if overlaps:
             sentences.append(window[start:end])
     return sentences
 

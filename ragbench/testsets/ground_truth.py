@@ -49,8 +49,10 @@ def with_ground_truths(dataset: Dataset, records: Mapping[str, Mapping[str, Any]
     for case in dataset.cases:
         record = records.get(case.query_id, {})
         if record.get("ground_truth"):
-            generated = {name: record[name] for name in ("generated", "reviewed") if name in record}
-            metadata = {**case.metadata, **generated}
+            metadata = dict(case.metadata)
+            for name in ("generated", "reviewed"):  # who wrote the answer
+                if name in record:
+                    metadata[name] = record[name]
             case = replace(case, reference_answer=record["ground_truth"], metadata=metadata)
         cases.append(case)
     return replace(dataset, cases=tuple(cases))
@@ -64,12 +66,12 @@ def dataset_of_ground_truths(path: Path) -> Dataset:
         DataError: as `read_ground_truths`.
     """
     records = read_ground_truths(path)
-    cases = tuple(Case(query_id, record.get("query", "")) for query_id, record in records.items())
-    qrels = {
-        query_id: dict.fromkeys(record.get("expected_document_ids", ()), 1)
-        for query_id, record in records.items()
-    }
-    return with_ground_truths(Dataset(path.stem, "test", {}, cases, qrels), records)
+    cases = []
+    qrels = {}
+    for query_id, record in records.items():
+        cases.append(Case(query_id, record.get("query", "")))
+        qrels[query_id] = dict.fromkeys(record.get("expected_document_ids", ()), 1)
+    return with_ground_truths(Dataset(path.stem, "test", {}, tuple(cases), qrels), records)
 
 
 def merge_ground_truths(
@@ -84,7 +86,7 @@ def merge_ground_truths(
     records = read_ground_truths(path)  # anew: a person may have changed it meanwhile
     for query_id, new in answers.items():
         record = records.get(query_id, {})
-        if _answered(record) and is_by_hand({**record, "answer": record["ground_truth"]}):
+        if _has_answer(record) and is_by_hand({**record, "answer": record["ground_truth"]}):
             continue
         grades = dataset.qrels.get(query_id, {})
         relevant = [doc_id for doc_id, grade in grades.items() if grade >= 1]
@@ -92,7 +94,7 @@ def merge_ground_truths(
             "query_id": query_id,
             "query": dataset.queries[query_id],
             "expected_document_ids": sorted(relevant, key=lambda doc_id: -grades[doc_id]),
-            **record,
+            **record,  # its other fields stay
             "ground_truth": new["answer"],
             "generated": new["generated"],
         }
@@ -104,11 +106,12 @@ def merge_ground_truths(
         raise unwritable(path, exc) from exc
 
 
-def _answered(record: Mapping[str, Any]) -> bool:
+def _has_answer(record: Mapping[str, Any]) -> bool:
     return bool(str(record.get("ground_truth") or "").strip())
 
 
 def _is_valid(record: Mapping[str, Any]) -> bool:
+    """Return True if a record has a "query_id", and each of its known fields has the right type."""
     texts = [record.get("query_id"), record.get("query", ""), record.get("ground_truth") or ""]
     expected = record.get("expected_document_ids", [])
     is_list = isinstance(expected, list) and all(isinstance(doc_id, str) for doc_id in expected)

@@ -71,12 +71,11 @@ class Record:
         return self.line_of(self.keys)
 
     def items(self, name: str = "") -> Iterator[Self]:
-        """Yield the items of a list, or of the list in a field of this record."""
-        items = self.value
-        keys = self.keys
-        if name:
-            items = self.value.get(name)
-            keys = (*self.keys, name)
+        """Yield each item of the list in a field, or of this value itself, if it is a list, as a record
+        that knows its place; nothing for a missing field.
+        """
+        items = self.value.get(name) if name else self.value
+        keys = (*self.keys, name) if name else self.keys
         for number, item in enumerate(items or ()):
             yield replace(self, value=item, keys=(*keys, number))
 
@@ -132,11 +131,7 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
     form = "YAML" if is_yaml else "JSON"
     try:
         text = raw.decode()
-        if is_yaml:
-            value = _reader().load(text)
-            json.dumps(value, ensure_ascii=False).encode()  # no half of a surrogate pair
-        else:
-            value = parse_json(text, object_pairs_hook=_unique, parse_constant=_refused)
+        value = _plain_yaml(text) if is_yaml else _plain_json(text)
     except UnicodeDecodeError as exc:
         line_of_byte = line or 1 + raw.count(b"\n", 0, exc.start)
         wrong = f"byte 0x{raw[exc.start]:02x} is not UTF-8"
@@ -152,8 +147,21 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
         wrong = f"not valid {form}: {' '.join(str(exc).split())}"
         line_of_error = line or getattr(exc, "lineno", 1)
         raise NoPlainValueError(line_of_error, wrong, "plain data", file) from exc
-    line_of: Callable[[Keys], int] = (lambda keys: line) if line else _lines_of(text)
-    return Record(value, file, (), line_of)
+    if line:
+        return Record(value, file, (), lambda keys: line)
+    return Record(value, file, (), _line_finder(text))
+
+
+def _plain_yaml(text: str) -> Any:
+    """Return the value of a YAML text; ValueError or YAMLError for any other text."""
+    value = _reader().load(text)
+    json.dumps(value, ensure_ascii=False).encode()  # fails for half of a surrogate pair
+    return value
+
+
+def _plain_json(text: str) -> Any:
+    """Return the value of a JSON text; ValueError for any other text, NaN, and a field given twice."""
+    return parse_json(text, object_pairs_hook=_unique, parse_constant=_refused)
 
 
 def dump_yaml(value: Any) -> str:
@@ -167,7 +175,9 @@ def dump_yaml(value: Any) -> str:
 
 
 def extend_yaml(text: str, items: Sequence[Any]) -> str:
-    """Return a YAML text with more items in its list of cases; the rest stays, comments too."""
+    """Return a YAML text with more items in its list of cases, which is the whole text or its field
+    `cases`; the rest stays, comments too.
+    """
     yaml = _round_trip()
     content = yaml.load(text)
     cases = content["cases"] if isinstance(content, dict) else content
@@ -211,19 +221,19 @@ class _Composer(Composer):
             ComposerError: the node is an alias, has a tag, or nests too deeply.
         """
         event = self.parser.peek_event()
-        problem = ""
         if isinstance(event, AliasEvent):
             problem = "an alias (*name): write the value itself"
-        elif getattr(event, "tag", None) not in (None, _TEXT_TAG):
-            problem = "a tag (!name): write the value without it"
-        elif self.depth == _MAX_DEPTH:
-            problem = "too deep"
-        if problem:
             raise ComposerError(None, None, problem, event.start_mark)
+        if getattr(event, "tag", None) not in (None, _TEXT_TAG):
+            problem = "a tag (!name): write the value without it"
+            raise ComposerError(None, None, problem, event.start_mark)
+        if self.depth == _MAX_DEPTH:
+            raise ComposerError(None, None, "too deep", event.start_mark)
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
-        if parent is not None and index is None:  # the name of a field, which is a text
+        is_name_of_field = parent is not None and index is None  # as ruamel.yaml calls this
+        if is_name_of_field:
             node.ctag = VersionedResolver.DEFAULT_SCALAR_TAG
         return node
 
@@ -268,41 +278,43 @@ def _refused(number: str) -> None:
     raise ValueError(f"the number {number}")
 
 
-def _lines_of(text: str) -> Callable[[Keys], int]:
-    """Return a function from the keys of a value to its line in a YAML or JSON text.
-
-    For a value that is missing, the function returns the line of the nearest value around it; if the
-    text is too long, or not YAML, it returns 0. The text is parsed at the first call.
+def _line_finder(text: str) -> Callable[[Keys], int]:
+    """Return a function from the keys of a value to its line in a YAML or JSON text, 0 if it is
+    unknown: the text is too long, or not YAML. The text is parsed at the first call.
     """
 
     @cache
     def root() -> Any:
         """Return the outermost node of the text; None if the text is not YAML."""
+        if len(text) > _MAX_LOOKED_UP:
+            return None
         try:
             return _reader().compose(text.replace("\t", " "))
         except (YAMLError, RecursionError):  # some JSON is not YAML
             return None
 
     def line_of(keys: Keys) -> int:
-        """Return the line of the value at `keys`, 0 if it is unknown."""
-        if len(text) > _MAX_LOOKED_UP:
-            return 0
         node = root()
-        if node is None:
-            return 0
-        line = 1
-        for key in keys:
-            if node.id == "mapping":
-                pairs = {name.value: (name, value) for name, value in node.value}
-                if key not in pairs:
-                    break
-                name, node = pairs[key]
-                line = name.start_mark.line + 1
-            elif node.id == "sequence" and isinstance(key, int) and key < len(node.value):
-                node = node.value[key]
-                line = node.start_mark.line + 1
-            else:
-                break
-        return line
+        return 0 if node is None else _line_in(node, keys)
 
     return line_of
+
+
+def _line_in(node: Any, keys: Keys) -> int:
+    """Return the line of the value at `keys` in a node of YAML; for a value that is missing, the line
+    of the nearest value around it.
+    """
+    line = 1
+    for key in keys:
+        if node.id == "mapping":
+            pairs = {name.value: (name, value) for name, value in node.value}
+            if key not in pairs:
+                break
+            name, node = pairs[key]
+            line = name.start_mark.line + 1
+        elif node.id == "sequence" and isinstance(key, int) and key < len(node.value):
+            node = node.value[key]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line

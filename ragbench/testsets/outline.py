@@ -35,22 +35,28 @@ _NO_TITLE = re.compile(r"[-*+>|](?:\s|$)| {4}|\t")  # list item, quotation, tabl
 
 
 def outside_fences(lines: Sequence[Line]) -> Iterator[int]:
-    """Yield the indices of the lines outside of fenced code; the fences are part of the code."""
-    fence = ""  # the signs that opened the code around the line
+    """Yield the indices of the lines outside of fenced code; the fences (``` or ~~~) are part of the
+    code.
+    """
+    opening = ""  # the fence that opened the code around the line; "" outside of code
     for i, line in enumerate(lines):
         match = _FENCE.match(line.text)
         if match is None:
-            if not fence:
+            if not opening:
                 yield i
             continue
-        signs, rest = match.groups()
-        if fence:
-            if signs.startswith(fence) and not rest.strip():
-                fence = ""
-        elif signs[0] == "~" and not rest and not line.after_blank:
-            yield i  # ~~~ below a line of text is the underline of a title, no fence
+        fence, rest = match.groups()
+        if opening:
+            closes = fence.startswith(opening) and not rest.strip()
+            if closes:
+                opening = ""
+            continue
+        # ~~~ below a line of text underlines a title
+        is_underline = fence[0] == "~" and not rest and not line.after_blank
+        if is_underline:
+            yield i
         else:
-            fence = signs
+            opening = fence
 
 
 def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
@@ -61,48 +67,52 @@ def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
     may be underlined with any sign, at least as long as it is (reStructuredText; also with a line
     above it), and the levels are numbered in the order in which the signs first appear.
     """
-    marked = []
+    headings = []
     underlined = []
     last_of_heading = -1
     for i in outside_fences(lines):
         if i <= last_of_heading:
             continue
         if match := _ATX.match(lines[i].text):
-            marked.append((i, i, len(match.group(1))))
-        elif heading := _underlined(lines, i):
+            headings.append((i, i, len(match.group(1))))
+        elif heading := _underlined_heading(lines, i):
             underlined.append(heading)
-            last_of_heading = heading[1]
-    if marked:
-        level_of = {"=": 1, "-": 2}
-        headings = [*marked]
-    else:
-        level_of = {}
-        headings = []
-        for _, _, sign in underlined:
-            level_of.setdefault(sign, len(level_of) + 1)
+            last_of_heading = heading.last
+    level_of = {"=": 1, "-": 2}
+    if not headings:  # reStructuredText
+        signs = dict.fromkeys(heading.sign for heading in underlined)
+        level_of = {sign: level for level, sign in enumerate(signs, start=1)}
     for first, last, sign in underlined:
         if sign in level_of:
             headings.append((first, last, level_of[sign]))
     return sorted(headings)
 
 
-def _underlined(lines: Sequence[Line], i: int) -> tuple[int, int, str] | None:
-    """Return the heading (first line, last line, sign) that begins in line `i`: a title with a line
-    of signs below it, and maybe the same above it; None if none begins there.
+class _Underlined(NamedTuple):
+    """An underlined heading: its first line, its last line, and the sign of its underline."""
+
+    first: int
+    last: int
+    sign: str
+
+
+def _underlined_heading(lines: Sequence[Line], i: int) -> _Underlined | None:
+    """Return the heading that begins in line `i`: a title with a line of signs below it, and maybe the
+    same above it; None if none begins there.
     """
-    over = _UNDERLINE.match(lines[i].text)
-    title = i + 1 if over else i
-    if not lines[i].after_blank or title + 1 >= len(lines) or _NO_TITLE.match(lines[title].text):
+    above = _UNDERLINE.match(lines[i].text)
+    n_title = i + 1 if above else i
+    n_below = n_title + 1
+    if not lines[i].after_blank or n_below >= len(lines):
         return None
-    below = lines[title + 1]
-    under = _UNDERLINE.match(below.text)
-    if under is None or below.after_blank:
+    title = lines[n_title]
+    below = lines[n_below]
+    underline = _UNDERLINE.match(below.text)
+    if _NO_TITLE.match(title.text) or underline is None or below.after_blank:
         return None
-    sign = under.group(1)
-    is_as_long = len(below.text) >= len(lines[title].text)
-    heading = (i, title + 1, sign)
-    if over is None:
-        return heading if is_as_long or sign in "=-" else None
-    if lines[title].after_blank or over.group(1) != sign:
+    sign = underline.group(1)
+    if above is not None and (title.after_blank or above.group(1) != sign):
         return None
-    return heading if is_as_long else None
+    is_as_long = len(below.text) >= len(title.text)
+    may_be_short = above is None and sign in "=-"  # as in Markdown
+    return _Underlined(i, n_below, sign) if is_as_long or may_be_short else None

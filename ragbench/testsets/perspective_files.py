@@ -41,7 +41,7 @@ _LABEL_FILES = (
 PERSPECTIVE_FILES = (CASES, *_LABEL_FILES, *SAFETY_FILES)
 """The files of a folder by perspective, any of which may be missing."""
 
-_DATA = ".jsonl .json .yaml .yml .csv .tsv".split()
+_DATA_SUFFIXES = ".jsonl .json .yaml .yml .csv .tsv".split()
 
 
 def read_perspectives(folder: Path) -> Content:
@@ -51,19 +51,24 @@ def read_perspectives(folder: Path) -> Content:
     ...), all joined by the id of the case.
     """
     content = Content(name=folder.resolve().name)
-    names = {path.name for path in folder.iterdir() if path.suffix in _DATA}
-    others = sorted(names - {*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json"})
-    warn(folder.name, "files have the name of no perspective and are not read", others)
-    lines = list(lines_of(folder, CASES, content))
-    labels: dict[str, dict[str, Any]] = {_case_id(record): {} for record in lines}
+    names = {path.name for path in folder.iterdir() if path.suffix in _DATA_SUFFIXES}
+    unread = names - {*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json"}
+    warn(folder.name, "files have the name of no perspective and are not read", sorted(unread))
+    records = list(lines_of(folder, CASES, content))
+    labels_of_case: dict[str, dict[str, Any]] = {_case_id(record): {} for record in records}
     for file in _LABEL_FILES:
-        _add_labels(folder, file, labels, content)
-    cases = (replace(record, value=record.value | labels[_case_id(record)]) for record in lines)
-    documents = lines_of(folder, "corpus.jsonl", content)
+        _add_labels(labels_of_case, folder, file, content)
+    cases = []
+    for record in records:
+        fields = record.value | labels_of_case[_case_id(record)]
+        cases.append(replace(record, value=fields))
     input_file, output_file = SAFETY_FILES
-    inputs = lines_of(folder, input_file, content)
-    outputs = lines_of(folder, output_file, content)
-    content.add(cases, documents, inputs, outputs)
+    content.add(
+        cases,
+        documents=lines_of(folder, "corpus.jsonl", content),
+        inputs=lines_of(folder, input_file, content),
+        outputs=lines_of(folder, output_file, content),
+    )
     return content
 
 
@@ -86,23 +91,25 @@ def lines_of(folder: Path, file: str, content: Content) -> Iterator[Record]:
 
 
 def _add_labels(
-    folder: Path, file: str, labels: dict[str, dict[str, Any]], content: Content
+    labels_of_case: dict[str, dict[str, Any]], folder: Path, file: str, content: Content
 ) -> None:
-    """Check the lines of a file of labels, and add their fields to `labels` (case_id -> fields). The
-    field `query_id` of a line is the file's `case_id`.
+    """Add the fields in the lines of a file of labels to `labels_of_case`, by the id of their case; the
+    problems of wrong lines are added to `content`.
 
     Expected chunks that name a section become expected sections, which, unlike chunks, do not make
     their document relevant.
     """
     for line, record in content.unique(Labels, lines_of(folder, file, content), "query_id"):
-        if line.query_id not in labels:
-            expected = suggestion(line.query_id, labels, f"a case of {CASES}")
-            content.problems.append(record.problem(("case_id",), shown(line.query_id), expected))
+        case_id = line.query_id
+        if case_id not in labels_of_case:
+            expected = suggestion(case_id, labels_of_case, f"a case of {CASES}")
+            content.problems.append(record.problem(("case_id",), shown(case_id), expected))
             continue
-        fields = {name: value for name, value in record.value.items() if name != "case_id"}
+        fields = dict(record.value)
+        fields.pop("case_id", None)
         chunks = fields.pop("expected_chunks", [])
         if chunks:
             sections = [part for part in chunks if isinstance(part, dict) and "section" in part]
             fields["expected_sections"] = sections
             fields["expected_chunks"] = [part for part in chunks if part not in sections]
-        labels[line.query_id] |= fields
+        labels_of_case[case_id] |= fields

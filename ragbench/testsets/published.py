@@ -43,15 +43,16 @@ def expanded_row(row: Mapping[str, Any]) -> tuple[Rows, Documents]:
     for name, (fields, is_form, expand) in _FORMS.items():
         if not fields <= row.keys() or not is_form(row):
             continue
-        documents: Documents = {}
+        documents: Documents = {}  # which `expand` fills
         try:
-            return list(expand(row, documents)), documents
+            rows = list(expand(row, documents))
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise DataError(
                 f"a record with {', '.join(sorted(fields))} is not as {name} has it "
                 f"({type(exc).__name__}: {exc}); download the file again, or save its questions as "
                 "a table question, answer, source"
             ) from exc
+        return rows, documents
     return [dict(row)], {}
 
 
@@ -118,23 +119,23 @@ def _squad(article: Mapping[str, Any], documents: Documents) -> Iterator[dict[st
         document = Document(f"{title}/{number}", paragraph["context"])
         documents[document.doc_id] = document
         for question in paragraph["qas"]:
-            yield _with_places(question, document, question.get("answers") or [])
+            yield _squad_question(question, document, question.get("answers") or [])
 
 
 def _squad_row(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
-    """Yield the record of a question of SQuAD in the form of the hub, a row per question; add its
-    paragraph to `documents`.
+    """Yield the record of a question of SQuAD in the form of the Hugging Face hub, a row per question
+    with {"text": [...], "answer_start": [...]}; add its paragraph to `documents`.
     """
     context = row["context"]
     title = str(row.get("title") or "paragraph")
-    document = Document(f"{title}/{abs(_digest(context))}", context)
+    document = Document(f"{title}/{_digest(context)}", context)
     documents[document.doc_id] = document
-    answers = row["answers"]
-    pieces = [
+    columns = row["answers"]
+    answers = [
         {"text": text, "answer_start": start}
-        for text, start in zip(answers["text"], answers["answer_start"], strict=True)
+        for text, start in zip(columns["text"], columns["answer_start"], strict=True)
     ]
-    yield _with_places(row, document, pieces)
+    yield _squad_question(row, document, answers)
 
 
 def _digest(text: str) -> int:
@@ -143,26 +144,27 @@ def _digest(text: str) -> int:
     return crc32(text.encode("utf-8", "replace"))
 
 
-def _with_places(
+def _squad_question(
     question: Mapping[str, Any], document: Document, answers: list[Any]
 ) -> dict[str, Any]:
-    """Return a question of SQuAD with its answers at their places."""
+    """Return a question of SQuAD with its answers, whose places in the paragraph are the evidence; a
+    question without an answer expects no results.
+    """
     row: dict[str, Any] = {"query_id": question["id"], "question": question["question"]}
-    texts = list(dict.fromkeys(answer["text"] for answer in answers))
-    if question.get("is_impossible") or not texts:
+    if question.get("is_impossible") or not answers:
         return {**row, "expected_outcome": "no_results"}
     evidence = []
     for answer in answers:
-        start = answer["answer_start"]
-        piece = {
-            "doc_id": document.doc_id,
-            "start": start,
-            "end": start + len(answer["text"]),
-            "quote": answer["text"],
-        }
-        if piece not in evidence:
+        piece = _piece(document.doc_id, answer["answer_start"], answer["text"])
+        if piece not in evidence:  # several people gave the same answer
             evidence.append(piece)
+    texts = list(dict.fromkeys(answer["text"] for answer in answers))
     return {**row, "answers": texts, "relevant": [document.doc_id], "evidence": evidence}
+
+
+def _piece(doc_id: str, start: int, text: str) -> dict[str, Any]:
+    """Return a piece of evidence: a text that begins at a character of a document."""
+    return {"doc_id": doc_id, "start": start, "end": start + len(text), "quote": text}
 
 
 def _hotpot(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
@@ -171,20 +173,19 @@ def _hotpot(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, 
     """
     context = row["context"]
     facts = row["supporting_facts"]
-    if isinstance(context, Mapping):  # columns, as on the hub
+    if isinstance(context, Mapping):  # columns, as on the Hugging Face hub
         context = list(zip(context["title"], context["sentences"], strict=True))
         facts = list(zip(facts["title"], facts["sent_id"], strict=True))
-    sentences = dict(context)
-    for title, parts in sentences.items():
-        documents[title] = Document(title, "".join(parts))
+    sentences_of = dict(context)  # title -> sentences of the paragraph
+    for title, sentences in sentences_of.items():
+        documents[title] = Document(title, "".join(sentences))
     evidence = []
-    for title, number in facts:  # the number of a sentence in its paragraph, from 0
-        parts = sentences.get(title, [])
-        if number >= len(parts) or not parts[number].strip():
-            continue  # HotpotQA has a few facts that number a sentence that is not there
-        start = len("".join(parts[:number]))
-        text = parts[number]
-        evidence.append({"doc_id": title, "start": start, "end": start + len(text), "quote": text})
+    for title, number in facts:  # number: of the sentence in its paragraph, from 0
+        sentences = sentences_of.get(title, [])
+        # HotpotQA has a few facts with the number of a sentence that is not there
+        if number < len(sentences) and sentences[number].strip():
+            start = len("".join(sentences[:number]))
+            evidence.append(_piece(title, start, sentences[number]))
     titles = list(dict.fromkeys(title for title, _ in facts))
     rest = {name: row[name] for name in ("_id", "id", "question", "answer", "type") if name in row}
     yield {**rest, "relevant": titles, "evidence": evidence}
@@ -203,30 +204,30 @@ def _musique(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str,
         documents[doc_id] = Document(doc_id, text)
         if paragraph.get("is_supporting"):
             relevant.append(doc_id)
-    names = ("id", "question", "answer", "answer_aliases")
-    rest = {name: row[name] for name in names if row.get(name)}
     if row.get("answerable") is False:
-        rest = {"id": row.get("id"), "question": row["question"], "expected_outcome": "no_results"}
-    yield {**rest, "relevant": relevant}
+        question = {"id": row.get("id"), "question": row["question"]}
+        yield {**question, "expected_outcome": "no_results", "relevant": relevant}
+        return
+    names = ("id", "question", "answer", "answer_aliases")
+    yield {**{name: row[name] for name in names if row.get(name)}, "relevant": relevant}
 
 
 def _kilt(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
-    """Yield a record with all answers to a question of KILT, and the Wikipedia pages that hold them."""
+    """Yield the record of a question of KILT, with all its answers and the Wikipedia pages that hold
+    them. The pages are in other files, so none is added to `documents`.
+    """
     answers = []
-    pages: dict[str, None] = {}  # each page once, in the order of the outputs
+    pages = []
     for output in row["output"]:
         if output.get("answer"):
             answers.append(output["answer"])
         for page in output.get("provenance") or ():
             name = page.get("wikipedia_id") or page.get("title")
             if name:
-                pages[str(name)] = None
-    yield {
-        "id": row.get("id"),
-        "input": row["input"],
-        "answers": answers,
-        "provenance": list(pages),
-    }
+                pages.append(str(name))
+    unique_pages = list(dict.fromkeys(pages))
+    fields = {"id": row.get("id"), "input": row["input"]}
+    yield {**fields, "answers": answers, "provenance": unique_pages}
 
 
 def _legalbench(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
@@ -257,7 +258,9 @@ def _ragtruth(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str
 
 
 def _has(field: str, part: str) -> Callable[[Mapping[str, Any]], bool]:
-    """Return what tells whether the entries of a field are objects with this part."""
+    """Return a function of a record: True if its field is an object with this part, or a list of such
+    objects.
+    """
 
     def is_form(row: Mapping[str, Any]) -> bool:
         value = row[field]

@@ -51,25 +51,23 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> None:
     Raises:
         DataError: the file holds a wrong line, or cannot be written.
     """
-    new_answers = dict(answers)
+    remaining = dict(answers)  # those without a line in the file
     merged: list[str] = []
     is_changed = False
     numbered = zip(lines(path), json_lines(path), strict=True) if path.exists() else ()
-    for (number, text), (_, record) in numbered:
+    for (number, text), (_, record) in numbered:  # each line as its text, and as its fields
         if "_id" not in record:
             raise DataError(
                 f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}"
             )
-        new = new_answers.pop(str(record["_id"]), None)
+        new = remaining.pop(str(record["_id"]), None)
         if new is None or is_by_hand(record):
             merged.append(f"{text}\n")
         else:
             merged.append(json_line({**record, **new, "_id": record["_id"]}))
             is_changed = True
-    for query_id, new in new_answers.items():
-        merged.append(json_line({"_id": query_id, **new}))
-        is_changed = True
-    if not is_changed:
+    merged += [json_line({"_id": query_id, **new}) for query_id, new in remaining.items()]
+    if not is_changed and not remaining:
         return
     try:
         write_durably(path, "".join(merged))
@@ -102,15 +100,16 @@ def labelled_folder(
     dataset = load_dataset(name, split)
     if not out:
         return dataset, target
-    if target.is_dir() and any(target.iterdir()):
-        existing = load_dataset(target, split)
+    is_filled = target.is_dir() and any(target.iterdir())
+    if is_filled:
+        copy = load_dataset(target, split)
         for query_id, text in dataset.queries.items():
-            if existing.queries.get(query_id) != text:
+            if copy.queries.get(query_id) != text:
                 raise DataError(
                     f"{target} holds other questions than {str(name)!r}, first {shown(query_id)}; "
                     "name another folder"
                 )
-        return existing, target
+        return copy, target
     if create:
         dataset = load_dataset(save_dataset(dataset, target), split)
     return dataset, target

@@ -45,18 +45,16 @@ def locate(document: Document, section: str) -> SectionMatch | None:
     '# Install\\nUse pip.\\n## Windows\\nUse it too.'
     """
     text = document.full_text
-    if document.title and _key(document.title) == _key(section):
+    section_words = _comparable(section)
+    if document.title and _comparable(document.title) == section_words:
         return SectionMatch(Span(document.doc_id, 0, len(text)), 1)
     headings = headings_of(document)
-    alike = [heading for heading in headings if _key(heading.text) == _key(section)]
+    alike = [heading for heading in headings if _comparable(heading.text) == section_words]
     if not alike:
         return None
     start, level, _ = alike[0]
-    next_heading = len(text)
-    for heading in headings:
-        if heading.start > start and heading.level <= level:
-            next_heading = heading.start
-            break
+    later = [each.start for each in headings if each.start > start and each.level <= level]
+    next_heading = later[0] if later else len(text)
     end = start + len(text[start:next_heading].rstrip())
     return SectionMatch(Span(document.doc_id, start, end), len(alike))
 
@@ -80,7 +78,9 @@ def front_title(document: Document) -> str:
 
 
 def without_front_matter(document: Document) -> str:
-    """Return the full text with blanks in place of its front matter, so that offsets stay."""
+    """Return the full text with blanks in place of its front matter (the fields at its head), so that
+    offsets stay.
+    """
     start = len(document.full_text) - len(document.text)
     fields = front_matter(document)
     blank = re.sub(r"[^\r\n]", " ", fields)
@@ -101,18 +101,20 @@ def _headings(text: str) -> list[Heading]:
     headings: dict[int, Heading] = {}  # by the index of their first line
     marked_lines: set[int] = set()
     for first, last, level in find_headings(lines):
-        title = lines[max(first, last - 1)].text  # the line above the underline
+        title_line = max(first, last - 1)  # a heading may have a line above and below its title
+        title = lines[title_line].text
         headings[first] = Heading(lines[first].start, level, title.strip("# \t"))
         marked_lines.update(range(first, last + 1))
     for i in outside_fences(lines):
         line = lines[i]
-        before_blank = i + 1 == len(lines) or lines[i + 1].after_blank
-        is_alone = line.after_blank and before_blank and i not in marked_lines
-        if is_alone and len(line.text) <= _LONGEST and _LONE.match(line.text):
+        is_before_blank = i + 1 == len(lines) or lines[i + 1].after_blank
+        is_alone = line.after_blank and is_before_blank
+        is_short = len(line.text) <= _LONGEST and _LONE.match(line.text) is not None
+        if is_alone and is_short and i not in marked_lines:
             headings[i] = Heading(line.start, 100, line.text)  # below every marked heading
     return [headings[i] for i in sorted(headings)]
 
 
-def _key(text: str) -> str:
+def _comparable(text: str) -> str:
     """Return the words of a heading in the form in which headings are compared."""
     return " ".join(words(text.replace("_", " "))) or text.strip()

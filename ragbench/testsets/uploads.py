@@ -11,7 +11,6 @@ import json
 import re
 import sys
 import warnings
-from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -72,7 +71,8 @@ def read_upload(raw: bytes, form: str, name: str) -> Dataset:
 
 
 def check_size(raw: bytes, form: str) -> None:
-    """Raise DataError for a text that would take long to read: too many lines, values or levels.
+    """Raise DataError for a text that would take long to read: too many lines, values or levels. They
+    are counted by their signs, as the text must not be parsed before.
 
     >>> check_size(b"[" * 200, "json")
     Traceback (most recent call last):
@@ -89,7 +89,8 @@ def check_size(raw: bytes, form: str) -> None:
             f"the body has more than {MAX_VALUES:,} values; send it as several data sets"
         )
     steps = [_STEPS[sign] for sign in signs]  # 1 for an opening bracket, -1 for a closing one
-    if max(accumulate(steps), default=0) > MAX_DEPTH:
+    depths = accumulate(steps)  # open brackets after each sign
+    if max(depths, default=0) > MAX_DEPTH:
         raise DataError(
             f"the body has more than {MAX_DEPTH} levels of lists and objects; send plain cases"
         )
@@ -101,9 +102,10 @@ def _check_yaml(raw: bytes) -> None:
         raise DataError(f"the body has more than {MAX_YAML:,} bytes of YAML; {_JSON_LINES}")
     if len(_VALUE.findall(raw)) > MAX_YAML_VALUES:
         raise DataError(f"the body has more than {MAX_YAML_VALUES:,} values of YAML; {_JSON_LINES}")
-    indents = [len(match[1]) for match in _ITEM.finditer(raw)]
+    indents = [len(match[1]) for match in _ITEM.finditer(raw)]  # blanks before each "- " of a list
     if indents:
-        _check_number(indents.count(min(indents)))
+        n_outermost = indents.count(min(indents))
+        _check_number(n_outermost)
 
 
 def _longest_list(value: Any) -> int:
@@ -132,20 +134,23 @@ def lines_of_upload(raw: bytes, form: str, name: str) -> str:
 
 
 def limit_process() -> None:
-    """Limit the time and the memory of this process, and let it open no file and no connection."""
-    with suppress(ImportError):  # not on Windows
+    """Limit the time and the memory of this process, and let it open no file and no connection; do
+    nothing on Windows, which has no such limits.
+    """
+    try:
         import resource
-
-        limits = {
-            resource.RLIMIT_CPU: CPU_S,
-            resource.RLIMIT_DATA: MEMORY_MB << 20,
-            resource.RLIMIT_NOFILE: 3,  # input, output and errors
-            resource.RLIMIT_FSIZE: 0,
-        }
-        for limit, value in limits.items():
-            _, hard = resource.getrlimit(limit)
-            lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(limit, (lowest, lowest))
+    except ImportError:
+        return
+    limits = {
+        resource.RLIMIT_CPU: CPU_S,
+        resource.RLIMIT_DATA: MEMORY_MB << 20,  # bytes
+        resource.RLIMIT_NOFILE: 3,  # input, output and errors
+        resource.RLIMIT_FSIZE: 0,
+    }
+    for limit, value in limits.items():
+        _, present = resource.getrlimit(limit)  # which no process may raise
+        lowest = value if present == resource.RLIM_INFINITY else min(value, present)
+        resource.setrlimit(limit, (lowest, lowest))
 
 
 def import_all() -> None:
@@ -153,17 +158,18 @@ def import_all() -> None:
     `limit_process`.
     """
     lines_of_upload(b"- question: Why?\n", "yaml", "warm-up")
-    near = {
+    similar_passages = {
         "question": "Why?",
         "gold_passages": ["The mill has stood at the river for a hundred years, they say."],
         "contexts": ["The mill stands at the river since a hundred years, they say. It is red."],
     }
-    lines_of_upload(json.dumps([near]).encode(), "json", "warm-up")  # a passage that resembles one
+    lines_of_upload(json.dumps([similar_passages]).encode(), "json", "warm-up")
 
 
 def main(form: str, name: str) -> None:
-    """Read an upload from the standard input, and write a JSON object with its "lines" or an "error"
-    to the standard output. (The server reads uploads in a process with limited memory.)
+    """Read a test set of a form ("yaml", "json" or "jsonl") from the standard input, and write a JSON
+    object with its "lines" or an "error" to the standard output. (The server reads what strangers
+    send in a process with limits.)
     """
     warnings.simplefilter("ignore")
     import_all()
