@@ -17,9 +17,10 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -54,6 +55,7 @@ from ragbench.service.keys import EVERY_CLIENT
 from ragbench.service.recorded_runs import count_decided, previous_run
 from ragbench.service.tables import alert, alert_rule, series_of
 from ragbench.service.watched_measures import WATCHED
+from ragbench.statistics.drift import Change
 
 _LOG = logging.getLogger("ragbench.alerts")
 _THRESHOLD = re.compile(r"([^\s<>=]+)\s*([<>])\s*(-?\d*\.?\d+)")
@@ -98,8 +100,9 @@ def add_alert(
         raise ConfigError(f"remind_days is {remind_days}; expected days, or 0 for no reminder")
     with connected(database, write=True) as connection:
         if match := _THRESHOLD.fullmatch(rule):
-            limit = float(match[3])
-            rule = f"{_measure(connection, match[1], limit)}{match[2]}{limit:g}"
+            name, sign, number = match.groups()
+            limit = float(number)
+            rule = f"{_recorded_name(connection, name, limit)}{sign}{limit:g}"
         elif rule not in ("drift", "failed"):
             raise ConfigError(f"{rule!r} is not a rule; expected such as {_EXPECTED}")
         rule_id = content_id("rule", client, series, rule)
@@ -141,28 +144,30 @@ def replace_threshold(
     """Add the rule that the pass rate is at least `limit`, in place of those for it that a series
     has, and the rule "failed" for a job that cannot run.
 
-    They are sent `to` these targets; none = to the targets of the rules that they replace.
+    Their alerts are sent `to` these targets; none = to the targets of the rules that they replace.
 
     Raises:
         ConfigError, DataError: as `add_alert`.
     """
     column = alert_rule.c
-    of_series = column.client_id == client, column.series == series
-
-    def targets_of(is_rule: Any) -> list[str]:
-        before = read_rows(database, select(column.targets).where(*of_series, is_rule))
-        return [target for row in before for target in json.loads(row.targets)]
-
-    is_threshold = column.rule.startswith("pass_rate<")
-    to = to or targets_of(is_threshold)
-    failed_to = to or targets_of(column.rule == "failed")
-    write(database, delete(alert_rule).where(*of_series, is_threshold))
+    is_of_series = and_(column.client_id == client, column.series == series)
+    is_threshold = and_(is_of_series, column.rule.startswith("pass_rate<"))
+    is_failed = and_(is_of_series, column.rule == "failed")
+    to = to or _targets_of_rules(database, is_threshold)
+    failed_to = to or _targets_of_rules(database, is_failed)
+    write(database, delete(alert_rule).where(is_threshold))
     scope: dict[str, Any] = {"series": series, "client": client, "database": database}
     add_alert(f"pass_rate<{limit}", to=to, point=True, **scope)
     add_alert("failed", to=failed_to, **scope)
 
 
-def _measure(connection: Connection, name: str, limit: float) -> str:
+def _targets_of_rules(database: str, condition: Any) -> list[str]:
+    """Return all targets of the rules that meet a condition of SQL."""
+    rows = read_rows(database, select(alert_rule.c.targets).where(condition))
+    return [*chain.from_iterable(json.loads(row.targets) for row in rows)]
+
+
+def _recorded_name(connection: Connection, name: str, limit: float) -> str:
     """Return the name under which a measure is recorded, for a rule with this limit.
 
     Raises:
@@ -178,19 +183,14 @@ def _measure(connection: Connection, name: str, limit: float) -> str:
 
 
 def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
-    """Return the rules: id, rule, series, client_id, point, remind_days, to, raised (how often), last
-    (when).
+    """Return the rules of a client (None: of all), the oldest first.
+
+    Columns: id, rule, series, client_id, point, remind_days, to (the targets, as one text), raised
+    (the number of its alerts), last (when it raised the last one; "" = never).
     """
     rule = alert_rule.c
-    columns = (
-        rule.id,
-        rule.rule,
-        rule.series,
-        rule.client_id,
-        rule.point,
-        rule.remind_days,
-        rule.targets.label("to"),
-    )
+    names = "id rule series client_id point remind_days".split()
+    columns = [*(rule[name] for name in names), rule.targets.label("to")]
     raised = func.count(alert.c.id).label("raised")
     last = func.coalesce(func.max(alert.c.made_at), "").label("last")
     query = select(*columns, raised, last).group_by(*columns, rule.made_at)
@@ -198,7 +198,8 @@ def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     if client is not None:
         query = query.where(rule.client_id == client)
     frame = read_frame(database, query.order_by(rule.made_at, rule.id))
-    return frame.assign(to=[", ".join(json.loads(targets)) for targets in frame["to"]])
+    frame["to"] = [", ".join(json.loads(targets)) for targets in frame["to"]]
+    return frame
 
 
 def raised_alerts(*, limit: int = 20, database: str = "") -> pd.DataFrame:
@@ -248,6 +249,27 @@ class _Finding(NamedTuple):
     facts: Sequence[str] = ()
 
 
+class _Subject(NamedTuple):
+    """A run or a job at which a rule is checked.
+
+    Attributes:
+        id: its id.
+        at: when it was made or due.
+        series: the name of its series.
+        id_column: the ids in its table.
+        time_column: the times in its table.
+        is_alike: a condition of SQL: runs of the same configuration, or jobs of the same schedule. An
+            episode is about all of these.
+    """
+
+    id: str
+    at: str
+    series: str
+    id_column: Any
+    time_column: Any
+    is_alike: Any
+
+
 class _Episode(NamedTuple):
     """An episode that is not over: when its breach began, and when its last message was due."""
 
@@ -256,7 +278,7 @@ class _Episode(NamedTuple):
 
 
 def raise_alerts(connection: Connection, run: Json) -> None:
-    """Write the alerts of a new run, in the transaction that adds it."""
+    """Check every rule at a new run, and write its alerts, in the transaction that adds the run."""
     all_series = [run["series"]]
     if run["kind"] == "eval":
         all_series.append("")  # a rule for every evaluation
@@ -270,15 +292,15 @@ def raise_alerts(connection: Connection, run: Json) -> None:
         finding = _finding(connection, run, rule)
         if finding.is_breach is None:
             continue
-        names = ["client_id", "series", "configuration"]
-        if rule.rule == "drift":
-            names.append("epoch")
-        is_subject = and_(*(column[name] == run[name] for name in names))
-        made_at = run["made_at"]
-        episode = _open_episode(connection, rule, column.id, column.made_at, is_subject, made_at)
-        times = select(column.made_at).where(is_subject, column.made_at < made_at)
+        shared = ["client_id", "series", "configuration"]
+        if rule.rule == "drift":  # another epoch begins without an episode
+            shared.append("epoch")
+        is_alike = and_(*(column[name] == run[name] for name in shared))
+        subject = _Subject(
+            run["id"], run["made_at"], run["series"], column.id, column.made_at, is_alike
+        )
         finding = finding._replace(facts=[*finding.facts, *lines])
-        _raise(connection, rule, run["id"], run["series"], made_at, finding, episode, times)
+        _write_alert(connection, rule, subject, finding)
 
 
 def _lines_about(run: Json) -> list[str]:
@@ -291,28 +313,20 @@ def _lines_about(run: Json) -> list[str]:
     return [f"{run['configuration']}{client}, {made}", f"Look: {look}"]
 
 
-def _open_episode(
-    connection: Connection, rule: _Row, id_: Any, time: Any, is_subject: Any, before: str
-) -> _Episode | None:
-    """Return the episode of a rule that is open before a time: a breach without a recovery since.
-    None if no episode is open.
-
-    Args:
-        id_, time: columns of the table of runs or of jobs.
-        is_subject: a condition on this table, for the runs or jobs that the episode is about.
+def _open_episode(connection: Connection, rule: _Row, subject: _Subject) -> _Episode | None:
+    """Return the episode of a rule that is open before a run or a job: a breach without a recovery
+    since. None if no episode is open.
     """
+    time = subject.time_column
     query = select(alert.c.kind, time.label("time"))
-    query = query.join_from(alert, time.table, alert.c.subject == id_)
-    query = query.where(alert.c.rule_id == rule.id, is_subject, time < before)
+    query = query.join_from(alert, time.table, alert.c.subject == subject.id_column)
+    query = query.where(alert.c.rule_id == rule.id, subject.is_alike, time < subject.at)
     newest_first = connection.execute(query.order_by(time.desc())).all()
-    if not newest_first:
-        return None
-    newest = newest_first[0]
-    if newest.kind == "recovery":
+    if not newest_first or newest_first[0].kind == "recovery":
         return None
     # reminders may follow the breach that began the episode
     begun = next(message.time for message in newest_first if message.kind == "breach")
-    return _Episode(begun, newest.time)
+    return _Episode(begun, last=newest_first[0].time)
 
 
 def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
@@ -328,11 +342,11 @@ def _failed_finding(connection: Connection, run: Json) -> _Finding:
     """Return the finding of the rule "failed": a breach if the run missed its targets; unknown if
     nothing decides whether it passed.
     """
-    facts = [*_facts(connection, run, "pass_rate")]
+    if run["passed"] is None:
+        return _Finding(None)
+    facts = [*_facts_about(connection, run, "pass_rate")]
     if run["passed"]:
         return _Finding(False, "targets are met", facts)
-    if run["passed"] is None:
-        return _Finding(None, "", facts)
     title = "targets were missed"
     n_decided = count_decided(connection, [run["id"]]).get(run["id"])
     if n_decided is not None and run["questions_passed"] is not None:
@@ -354,18 +368,18 @@ def _threshold_finding(connection: Connection, run: Json, rule: _Row) -> _Findin
     score = _score(connection, run["id"], measure)
     if score is None:
         return _Finding(None)
-    subject = measure
-    nearest = score.mean  # of the deciding values, the last one to pass the limit
-    if not rule.point:
-        subject = f"the whole interval of {measure}"
-        nearest = score.ci_high if sign == "<" else score.ci_low
-    if nearest is None:
+    compared = measure
+    deciding = score.mean
+    if not rule.point:  # if this end of the interval is beyond the limit, the whole interval is
+        compared = f"the whole interval of {measure}"
+        deciding = score.ci_high if sign == "<" else score.ci_low
+    if deciding is None:  # a mean without an interval
         return _Finding(None)
-    facts = [*_facts(connection, run, measure)]
+    facts = [*_facts_about(connection, run, measure)]
     side = "below" if sign == "<" else "above"
-    if _is_beyond(nearest, sign, limit):
-        return _Finding(True, f"{subject} is {side} {text}", facts)
-    if _is_beyond(score.mean, sign, limit):
+    if _is_beyond(deciding, sign, limit):
+        return _Finding(True, f"{compared} is {side} {text}", facts)
+    if _is_beyond(score.mean, sign, limit):  # the interval holds the limit
         return _Finding(None)
     return _Finding(False, f"{measure} is not {side} {text}", facts)
 
@@ -383,108 +397,95 @@ def _drift_finding(connection: Connection, run: Json) -> _Finding:
     standing = measure_trends.standing(connection, run)
     changes = standing.begun or standing.worse
     if not changes:
-        parts = ["no measure is worse than before"]
-        facts: list[str] = []
-        for measure, change in standing.ended.items():
-            parts.append(f"{measure}: {change.text}")
-            facts += _facts(connection, run, measure)
-        return _Finding(False, "; ".join(parts), facts)
+        return _recovery_finding(connection, run, standing.ended)
     (first, change), *others = changes.items()
-    facts = [*_facts(connection, run, first)]
+    facts = [*_facts_about(connection, run, first)]
     facts.append(f"Questions that moved most: {measure_trends.moved_text(change)}")
     for measure, other in others:
         facts.append(f"Also {measure}: {other.text}; {measure_trends.moved_text(other)}")
     return _Finding(True, f"drift: {first}: {change.text}", facts)
 
 
-def check_alerts(database: str = "", at: datetime | None = None) -> None:
-    """Write the alerts of jobs that ended within a day, after the rule was made; then send all.
+def _recovery_finding(
+    connection: Connection, run: Json, recovered: Mapping[str, Change]
+) -> _Finding:
+    """Return the finding that no measure is worse; `recovered` are those that got better with this
+    run.
+    """
+    sentences = ["no measure is worse than before"]
+    facts: list[str] = []
+    for measure, change in recovered.items():
+        sentences.append(f"{measure}: {change.text}")
+        facts += _facts_about(connection, run, measure)
+    return _Finding(False, "; ".join(sentences), facts)
 
-    An evaluation that missed its targets is reported by its run, not by its job.
+
+def check_alerts(database: str = "", at: datetime | None = None) -> None:
+    """Check the rules "failed" at the jobs that ended in the last day, then send all alerts.
+
+    Only jobs count that ended after the rule was made. An evaluation that missed its targets is
+    reported by its run, not by its job.
+
+    Args:
+        at: the time, for tests; None = now.
     """
     since = timestamp((at or datetime.now(UTC)) - _DAY)
+    with connected(database, write=True) as connection:
+        rules = connection.execute(select(alert_rule).where(alert_rule.c.rule == "failed")).all()
+        ended_jobs = _jobs_ended_since(connection, since) if rules else ()
+        for job in ended_jobs:
+            for rule in rules:
+                is_of_client = rule.client_id in (EVERY_CLIENT, job.client_id)
+                is_of_series = rule.series in ("", series_of(job))
+                if is_of_client and is_of_series and job.ended_at > rule.made_at:
+                    _check_job(connection, rule, job)
+    send_alerts(database, again=True)
+
+
+def _jobs_ended_since(connection: Connection, since: str) -> Sequence[_Row]:
+    """Return the jobs that ended after a time, by the time at which they were due. A row has the job
+    and its schedule; `id` is the id of the schedule, `job_id` that of the job.
+    """
     job = tables.job.c
     columns = job.id.label("job_id"), job.due_at, job.ended_at, job.exit_code, job.output, job.state
     query = select(*columns, tables.schedule).join_from(tables.job, tables.schedule)
     query = query.where(job.ended_at > since, job.state.in_(("failed", "done")))
-    with connected(database, write=True) as connection:
-        rules = connection.execute(select(alert_rule).where(alert_rule.c.rule == "failed")).all()
-        ended = connection.execute(query.order_by(job.due_at)).all() if rules else ()
-        for row in ended:
-            for rule in rules:
-                is_of_client = rule.client_id in (EVERY_CLIENT, row.client_id)
-                is_of_series = rule.series in ("", series_of(row))
-                if is_of_client and is_of_series and row.ended_at > rule.made_at:
-                    _raise_for_job(connection, rule, row)
-    send_alerts(database, again=True)
+    return connection.execute(query.order_by(job.due_at)).all()
 
 
-def _raise_for_job(connection: Connection, rule: _Row, row: _Row) -> None:
-    """Write an alert if a job that ended begins, repeats or ends an episode of a rule.
+def _check_job(connection: Connection, rule: _Row, ended: _Row) -> None:
+    """Write an alert if a job begins, repeats or ends an episode of the rule "failed".
 
     Args:
-        row: the job with its schedule; `id` is the id of the schedule.
+        ended: the job with its schedule, as from `_jobs_ended_since`.
     """
+    title = f"the job due {ended.due_at[:16]} UTC"
+    is_sweep = json.loads(ended.command)[:1] == ["sweep"]
+    is_breach = ended.state == "failed" or (is_sweep and ended.exit_code > 0)
+    title += f" failed, exit status {ended.exit_code}" if is_breach else " ended"
+    last_lines = (ended.output or "").strip().splitlines()[-1:]
+    facts = [*last_lines, f"Look: {ended.folder}; ragbench schedule list"]
     job = tables.job.c
-    title = f"the job due {row.due_at[:16]} UTC"
-    is_sweep = json.loads(row.command)[:1] == ["sweep"]
-    is_breach = row.state == "failed" or (is_sweep and row.exit_code > 0)
-    if is_breach:
-        title += f" failed, exit status {row.exit_code}"
-    else:
-        title += " ended"
-    facts = []
-    lines = (row.output or "").strip().splitlines()
-    if lines:
-        facts.append(lines[-1])
-    facts.append(f"Look: {row.folder}; ragbench schedule list")
-    finding = _Finding(is_breach, title, facts)
-    of_schedule = job.schedule_id == row.id  # a condition of SQL, as are the next ones
-    episode = _open_episode(connection, rule, job.id, job.due_at, of_schedule, row.due_at)
-    times = select(job.due_at).where(of_schedule, job.due_at < row.due_at)
-    _raise(connection, rule, row.job_id, series_of(row), row.due_at, finding, episode, times)
+    is_of_schedule = job.schedule_id == ended.id
+    subject = _Subject(
+        ended.job_id, ended.due_at, series_of(ended), job.id, job.due_at, is_of_schedule
+    )
+    _write_alert(connection, rule, subject, _Finding(is_breach, title, facts))
 
 
-def _raise(
-    connection: Connection,
-    rule: _Row,
-    subject: str,
-    series: str,
-    at: str,
-    finding: _Finding,
-    episode: _Episode | None,
-    times: Any,
-) -> None:
-    """Write the alert that a finding makes in its episode, if any, unless there is one about this
-    subject.
-
-    Args:
-        subject: the id of the run or the job.
-        at: when it was made or due.
-        episode: the open episode of the rule, if any.
-        times: a query of the times of the earlier runs or jobs.
+def _write_alert(connection: Connection, rule: _Row, subject: _Subject, finding: _Finding) -> None:
+    """Write an alert if the finding of a rule at a run or a job begins, repeats or ends an episode;
+    there is at most one for a rule and a subject.
     """
-    if episode is None:
-        if not finding.is_breach:
-            return
-        kind = "breach"
-        title = finding.title
-    else:
-        nights = _nights(connection.execute(times).scalars().all(), episode.begun)
-        if finding.is_breach:
-            next_reminder = datetime.fromisoformat(episode.last) + timedelta(days=rule.remind_days)
-            if not rule.remind_days or datetime.fromisoformat(at) < next_reminder:
-                return
-            kind = "reminder"
-            title = f"still, after {nights}: {finding.title}"
-        else:
-            kind = "recovery"
-            title = f"recovered after {nights}: {finding.title}"
-    lines = [f"ragbench: {series}: {title}", *finding.facts]
+    message = _message(connection, rule, subject, finding)
+    if message is None:
+        return
+    kind, title = message
+    lines = [f"ragbench: {subject.series}: {title}", *finding.facts]
     row = {
-        "id": content_id("alert", rule.id, subject),
+        "id": content_id("alert", rule.id, subject.id),
         "rule_id": rule.id,
-        "subject": subject,
+        "subject": subject.id,
         "kind": kind,
         "made_at": now(),
         "text": "\n".join(printable(line)[:500] for line in lines),
@@ -494,6 +495,25 @@ def _raise(
         "error": "",
     }
     add_once(connection, alert, row)
+
+
+def _message(
+    connection: Connection, rule: _Row, subject: _Subject, finding: _Finding
+) -> tuple[str, str] | None:
+    """Return the kind of alert that a finding makes ("breach", "reminder" or "recovery") and its title;
+    None for no alert: without a breach, or before the next reminder is due.
+    """
+    episode = _open_episode(connection, rule, subject)
+    if episode is None:
+        return ("breach", finding.title) if finding.is_breach else None
+    time = subject.time_column
+    earlier = select(time).where(subject.is_alike, time < subject.at)
+    nights = _nights(connection.execute(earlier).scalars().all(), episode.begun)
+    if not finding.is_breach:
+        return "recovery", f"recovered after {nights}: {finding.title}"
+    next_reminder = datetime.fromisoformat(episode.last) + timedelta(days=rule.remind_days)
+    is_due = rule.remind_days > 0 and datetime.fromisoformat(subject.at) >= next_reminder
+    return ("reminder", f"still, after {nights}: {finding.title}") if is_due else None
 
 
 def _nights(times: Sequence[str], begun: str) -> str:
@@ -515,9 +535,9 @@ def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
     return connection.execute(query.where(score.mean.is_not(None))).first()
 
 
-def _facts(connection: Connection, run: Json, measure: str) -> Iterator[str]:
-    """Yield the value with its interval, the change since the previous run, and the command that
-    shows the measure over time; nothing if it has no value.
+def _facts_about(connection: Connection, run: Json, measure: str) -> Iterator[str]:
+    """Yield the lines of an alert about a measure in a run: the value with its interval, the change
+    since the previous run, and the command that shows the measure over time. No line without a value.
     """
     score = _score(connection, run["id"], measure)
     if score is None:
@@ -548,14 +568,7 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
     since = timestamp(datetime.now(UTC) - _DAY)
     query = select(alert).where(alert.c.state.in_(states), alert.c.made_at > since)
     for row in read_rows(database, query.order_by(alert.c.made_at)):
-        is_unchanged = (
-            alert.c.id == row.id,
-            alert.c.state == row.state,
-            alert.c.attempts == row.attempts,
-        )
-        claim = update(alert).where(*is_unchanged)
-        n_claimed = write(database, claim.values(state="sending", attempts=row.attempts + 1))
-        if not n_claimed:
+        if not _claim_alert(database, row):
             continue  # another process sends it
         if row.state == "waiting":
             _LOG.warning("%s", row.text)
@@ -574,6 +587,17 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
             "error": "; ".join(f"{target}: {error}" for target, error in errors.items()),
         }
         write(database, update(alert).where(alert.c.id == row.id).values(values))
+
+
+def _claim_alert(database: str, row: _Row) -> bool:
+    """Set the state of an alert to "sending", unless another process has changed it since `row` was
+    read; return True if this process is to send it.
+    """
+    is_unchanged = and_(
+        alert.c.id == row.id, alert.c.state == row.state, alert.c.attempts == row.attempts
+    )
+    claim = update(alert).where(is_unchanged)
+    return write(database, claim.values(state="sending", attempts=row.attempts + 1)) > 0
 
 
 def send_or_warn(database: str) -> None:
@@ -622,12 +646,12 @@ def _send(target: str, text: str, notify_type: str = "info") -> str:
 def _silenced() -> Iterator[None]:
     """Suppress every log and warning of apprise and of the packages with which it sends."""
     names = ("apprise", "urllib3", "urllib3.connectionpool", "requests")
-    loggers = [logger for logger in map(logging.getLogger, names) if not logger.disabled]
+    enabled = [logger for logger in map(logging.getLogger, names) if not logger.disabled]
     try:
-        for logger in loggers:
+        for logger in enabled:
             logger.disabled = True
         with warnings.catch_warnings(action="ignore"):
             yield
     finally:
-        for logger in loggers:
+        for logger in enabled:
             logger.disabled = False

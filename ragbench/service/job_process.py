@@ -30,12 +30,17 @@ def run_command(
     """Run the command of a job in its folder; return its exit status, its output, and the folder of an
     evaluation's result (None for another command).
 
+    The command is killed when `lost` or `stop` is set, or after `timeout_s` seconds (0 = never); its
+    status is then 2.
+
     Args:
-        lost: kills it when it is set.
-        stop: kills it and raises InterruptedError when it is set.
-        timeout_s: kills it after so many seconds; 0 = never.
+        lost: set when another worker holds the job.
+        stop: set when this worker stops.
         program: the program that gets the command as arguments. Its input ends when this process
             does.
+
+    Raises:
+        InterruptedError: `stop` was set.
     """
     command = _with_defaults(json.loads(claimed.command))
     environment = {
@@ -50,8 +55,6 @@ def run_command(
         command += ["--output", str(result), "--force"]
         environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
         environment["RAGBENCH_PROGRESS"] = str(progress_of(result))
-    end = time.monotonic() + (timeout_s or float("inf"))
-    killed = ""
     with tempfile.TemporaryFile() as printed:
         with subprocess.Popen(
             [*program, *command],
@@ -63,11 +66,7 @@ def run_command(
             start_new_session=True,
         ) as child:
             try:
-                while child.poll() is None and not killed:
-                    if lost.wait(0.2) or (stop is not None and stop.is_set()):
-                        killed = "stopped"
-                    elif time.monotonic() > end:
-                        killed = f"stopped after the {timeout_s:g} s that a job may take"
+                reason = _wait(child, lost, stop, timeout_s)
             finally:
                 if child.poll() is None:
                     _kill(child)
@@ -75,29 +74,48 @@ def run_command(
                     progress_of(result).unlink(missing_ok=True)
         printed.seek(0)
         output = printed.read().decode(errors="replace")
-    if not killed:
+    if not reason:
         return child.returncode, output, result
     if stop is not None and stop.is_set():
         raise InterruptedError("the worker stops")
-    return 2, f"{output}{killed}\n", result
+    return 2, f"{output}{reason}\n", result
+
+
+def _wait(
+    child: subprocess.Popen[bytes],
+    lost: threading.Event,
+    stop: threading.Event | None,
+    timeout_s: float,
+) -> str:
+    """Wait until a command has ended, and return ""; or until it has to be killed, and return why."""
+    end = time.monotonic() + (timeout_s or float("inf"))
+    while child.poll() is None:
+        if lost.wait(0.2) or (stop is not None and stop.is_set()):
+            return "stopped"
+        if time.monotonic() > end:
+            return f"stopped after the {timeout_s:g} s that a job may take"
+    return ""
 
 
 def _with_defaults(command: Sequence[str]) -> list[str]:
-    """Return a command with the sizes that the environment sets, unless it names its own."""
-    command = list(command)
-    names = {word.partition("=")[0] for word in command}
+    """Return a command with options that it lacks: the number of questions of a test set, and the depth
+    of an evaluation, if the environment sets them; --force for a generated test set.
+    """
+    options = {word.partition("=")[0] for word in command}
     n_questions = os.environ.get("EVALUATION_DEFAULT_SAMPLE_SIZE")
-    if command[:2] == ["testset", "generate"]:
-        if n_questions and names.isdisjoint(("--questions", "--chunks")):
-            command.append(f"--questions={n_questions}")
-        if "--force" not in names:
-            command.append("--force")  # it replaces the set of an earlier run
-    if command[:2] == ["testset", "draft"] and n_questions and "--limit" not in names:
-        command.append(f"--limit={n_questions}")
     depth = os.environ.get("EVALUATION_DEFAULT_K")
-    if command[0] == "eval" and depth and "--k" not in names:
-        command.append(f"--k={depth}")
-    return command
+    added = []
+    if command[:2] == ["testset", "generate"]:
+        if n_questions and options.isdisjoint(("--questions", "--chunks")):
+            added.append(f"--questions={n_questions}")
+        if "--force" not in options:
+            added.append("--force")  # it replaces the set of an earlier run
+    elif command[:2] == ["testset", "draft"]:
+        if n_questions and "--limit" not in options:
+            added.append(f"--limit={n_questions}")
+    elif command[0] == "eval" and depth and "--k" not in options:
+        added.append(f"--k={depth}")
+    return [*command, *added]
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:

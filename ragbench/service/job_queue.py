@@ -104,9 +104,9 @@ def request_job(
         "made_at": at,
     }
     with connected(database, write=True) as connection:
-        waiting = select(func.count()).select_from(job).join(schedule)
-        waiting = waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
-        if max_waiting and connection.execute(waiting).scalar_one() >= max_waiting:
+        n_waiting = select(func.count()).select_from(job).join(schedule)
+        n_waiting = n_waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
+        if max_waiting and connection.execute(n_waiting).scalar_one() >= max_waiting:
             raise QueueFullError(f"{max_waiting} jobs are waiting")
         connection.execute(insert(schedule), row)
         return insert_job(connection, str(row["id"]), at)
@@ -132,20 +132,19 @@ def jobs(
         query = query.where(job.c.id == job_id)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
-    listed = []
-    for row in read_rows(database, query):
-        values = {name: getattr(row, name) for name in ("client_id", *_COLUMNS)}
-        listed.append(
-            {
-                "id": row.job_id,
-                **values,
-                "series": series_of(row),
-                "command": json.loads(row.command),
-                "run": row.run_id or "",
-                "progress": _progress(row),
-            }
-        )
-    return listed
+    return [_listed_job(row) for row in read_rows(database, query)]
+
+
+def _listed_job(row: Row[Any]) -> dict[str, Any]:
+    """Return a job as `jobs` lists it, from its row with the columns of its schedule."""
+    return {
+        "id": row.job_id,
+        **{name: getattr(row, name) for name in ("client_id", *_COLUMNS)},
+        "series": series_of(row),
+        "command": json.loads(row.command),
+        "run": row.run_id or "",
+        "progress": _progress(row),
+    }
 
 
 def cancel_job(job_id: str, *, client: str | None = None, database: str = "") -> bool:
@@ -183,16 +182,15 @@ _RENEWALS: dict[tuple[str, str], tuple[str, float]] = {}
 
 
 def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[Any]:
-    """Return the running jobs whose workers did not renew their leases for `lease_s`, by the clock of
-    this process: a condition of SQL for each job, which is true until its worker renews the lease.
+    """Return the running jobs whose workers did not renew their claims for `lease_s`: probably the
+    workers are dead.
+
+    The time is counted by this process, from the moment at which it saw the last renewal first. A job
+    is returned as a condition of SQL, which is true until its worker renews the claim.
     """
     query = select(job.c.id, job.c.holder, job.c.lease_until).where(job.c.state == "running")
     rows = connection.execute(query).all()
-    running = {(database, row.id) for row in rows}
-    for key in list(_RENEWALS):
-        has_ended = key[0] == database and key not in running
-        if has_ended:
-            _RENEWALS.pop(key, None)
+    _forget_ended_jobs(database, {row.id for row in rows})
     conditions = []
     for row in rows:
         renewal = f"{row.holder} {row.lease_until}"
@@ -210,6 +208,14 @@ def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[
     return conditions
 
 
+def _forget_ended_jobs(database: str, running: set[str]) -> None:
+    """Drop the renewals of the jobs of a database that do not run any more."""
+    for key in list(_RENEWALS):  # a copy: other threads change it
+        its_database, job_id = key
+        if its_database == database and job_id not in running:
+            _RENEWALS.pop(key, None)
+
+
 def has_expired(database: str) -> bool:
     """Return True if the lease of a running job has run out by the clock of this machine: its worker
     died, or a clock jumped, which a worker that lives corrects with its next renewal.
@@ -219,31 +225,33 @@ def has_expired(database: str) -> bool:
 
 
 def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
-    """Claim a job that no living worker holds, and return it; None if every job is held or done.
+    """Claim a job that no living worker holds, and return it with its schedule; None if every job is
+    held or done. `holder` is the name of the worker that claims it.
 
     A running job is free once this process has seen no renewal for `lease_s`. A job that five
     workers died at has failed.
     """
     at = datetime.now(UTC)
-    failed = {
-        "state": "failed",
-        "exit_code": 2,
-        "output": f"gave up: {_ATTEMPTS} workers died at it",
-        "ended_at": timestamp(at),
-    }
-    lease = {
-        "state": "running",
-        "holder": holder,
-        "lease_until": timestamp(at + timedelta(seconds=lease_s)),
-        "attempts": job.c.attempts + 1,
-    }
     with connected(database, write=True) as connection:
         is_free = or_(job.c.state == "waiting", *_silent_jobs(connection, database, lease_s))
+        failed = {
+            "state": "failed",
+            "exit_code": 2,
+            "output": f"gave up: {_ATTEMPTS} workers died at it",
+            "ended_at": timestamp(at),
+        }
         connection.execute(update(job).where(is_free, job.c.attempts >= _ATTEMPTS).values(failed))
+        claim = {
+            "state": "running",
+            "holder": holder,
+            "lease_until": timestamp(at + timedelta(seconds=lease_s)),
+            "attempts": job.c.attempts + 1,
+        }
         candidates = select(job.c.id).where(is_free).order_by(job.c.due_at).limit(20)
         for job_id in connection.execute(candidates).scalars().all():
-            claim = update(job).where(job.c.id == job_id, is_free)
-            if connection.execute(claim.values(lease)).rowcount:
+            # none is changed if another worker was faster
+            statement = update(job).where(job.c.id == job_id, is_free).values(claim)
+            if connection.execute(statement).rowcount:
                 query = select(job.c.due_at, job.c.attempts, job.c.id.label("job_id"), schedule)
                 query = query.join(schedule).where(job.c.id == job_id)
                 return connection.execute(query).one()
@@ -258,64 +266,66 @@ def complete_job(
     None means that this worker did not complete it: `work` raised InterruptedError, and the job went
     back to the queue as if it had never been claimed; or another worker took it over.
     """
-    # true only as long as this worker holds the job
-    lease = update(job).where(
+    # changes the job only as long as this worker holds it
+    change = update(job).where(
         job.c.id == claimed.job_id, job.c.holder == holder, job.c.state == "running"
     )
     try:
-        with _renewed(lease, database, lease_s) as lost:
+        with _renewed_claim(change, database, lease_s) as lost:
             exit_code, output, folder = work(claimed, lost)
     except InterruptedError:
         back = {"state": "waiting", "holder": "", "lease_until": "", "attempts": job.c.attempts - 1}
-        write(database, lease.values(back))
+        write(database, change.values(back))
         return None
     except (RagbenchError, OSError) as exc:
         exit_code, output, folder = 2, str(exc), None
-    series = series_of(claimed)
-    output = output[-_OUTPUT:]
-    rows = None  # of the run that the job recorded, if any
+    run_rows = None  # of the run that the job recorded, if any
     is_incomplete = folder is not None and not (folder / "config.json").is_file()
     if folder is not None and not is_incomplete:
-        rows = rows_of(load_result(folder), folder, claimed.client_id, series)
+        run_rows = rows_of(load_result(folder), folder, claimed.client_id, series_of(claimed))
     has_failed = exit_code not in (0, 1) or is_incomplete  # 1: targets were missed
-    testset = None if has_failed else _testset_of(claimed)
-    values = {
+    testset = None if has_failed else _testset_of_job(claimed)
+    output = output[-_OUTPUT:]
+    ended = {
         "state": "failed" if has_failed else "done",
         "exit_code": exit_code,
-        "run_id": None if rows is None else rows.run["id"],
+        "run_id": None if run_rows is None else run_rows.run["id"],
         "output": output,
         "ended_at": now(),
     }
     with connected(database, write=True) as connection:
-        if not connection.execute(lease.values(values)).rowcount:
+        if not connection.execute(change.values(ended)).rowcount:
             return None  # another worker took it over: this worker's result does not count
         if testset is not None:
-            number_of_dataset(
-                connection,
-                claimed.client_id,
-                testset.name,
-                created_at=now(),
-                created_by=f"ragbench {json.loads(claimed.command)[0]}",
-                pairs=pairs_of(testset.cases),
-                is_read=True,
-            )
-        if rows is not None and store(connection, rows):
-            raise_alerts(connection, rows.run)
-    return RunOutcome(series, claimed.due_at, exit_code, output)
+            _record_testset(connection, claimed, testset)
+        if run_rows is not None and store(connection, run_rows):
+            raise_alerts(connection, run_rows.run)
+    return RunOutcome(series_of(claimed), claimed.due_at, exit_code, output)
 
 
-def _testset_of(claimed: Row[Any]) -> Dataset | None:
-    """Return the test set that a command made, or evaluated from a file; None if the command names no
-    such file, or it cannot be read here.
+def _record_testset(connection: Connection, claimed: Row[Any], testset: Dataset) -> None:
+    """Record the test set of a job, with its questions and reference answers."""
+    number_of_dataset(
+        connection,
+        claimed.client_id,
+        testset.name,
+        created_at=now(),
+        created_by=f"ragbench {json.loads(claimed.command)[0]}",
+        pairs=pairs_of(testset.cases),
+        is_read=True,
+    )
+
+
+def _testset_of_job(claimed: Row[Any]) -> Dataset | None:
+    """Return the test set that a job's command made, or evaluated from a file; None if the command
+    names no such file, or it cannot be read here.
     """
     command = json.loads(claimed.command)
-    option = "--output" if command[0] == "testset" else "--test-set"
-    paths = [word.partition("=")[2] for word in command if word.startswith(f"{option}=")]
-    paths += [after for word, after in pairwise(command) if word == option]
-    if AUTOMATIC in command:
+    paths = _values_of_option("--output" if command[0] == "testset" else "--test-set", command)
+    if not paths and AUTOMATIC in command:
         newest = newest_testset(Path(claimed.folder, "testsets"))
         if newest:
-            paths.append(str(newest[0]))
+            paths = [str(newest[0])]
     if not paths:
         return None
     path = Path(claimed.folder, paths[0])
@@ -326,10 +336,22 @@ def _testset_of(claimed: Row[Any]) -> Dataset | None:
     return None
 
 
+def _values_of_option(option: str, command: Sequence[str]) -> list[str]:
+    """Return the values of an option in a command line.
+
+    >>> _values_of_option("--output", ["--output=a", "--output", "b"])
+    ['a', 'b']
+    """
+    values = [word.partition("=")[2] for word in command if word.startswith(f"{option}=")]
+    return values + [following for word, following in pairwise(command) if word == option]
+
+
 @contextmanager
-def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
-    """Renew the lease of a job in a thread while the block runs; the event that the block gets is set
-    once the lease is lost: the job was cancelled, or another worker holds it.
+def _renewed_claim(change: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
+    """Renew the claim of a job in a thread while the block runs. The event that the block gets is set
+    once the claim is lost: the job was cancelled, or another worker holds it.
+
+    `change` is a statement that changes the job as long as this worker holds it.
     """
     lost = threading.Event()
     has_ended = threading.Event()
@@ -338,10 +360,10 @@ def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Ev
         while not has_ended.wait(lease_s / 3):
             until = timestamp(datetime.now(UTC) + timedelta(seconds=lease_s))
             try:
-                renewed = write(database, lease.values(lease_until=until))
-            except DataError:  # a busy server; the lease runs on
+                n_renewed = write(database, change.values(lease_until=until))
+            except DataError:  # a busy server; the claim lasts a while yet
                 continue
-            if not renewed:
+            if not n_renewed:
                 lost.set()
                 return
 
@@ -355,9 +377,11 @@ def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Ev
 
 
 def place_of(claimed: Row[Any]) -> Path:
-    """Return the folder of an evaluation's result: results/eval/<client>/<series>/<name>, without a
-    part that is "". The name is the due time, and the number of the attempt; of a job without a
-    schedule also a part of its id.
+    """Return the folder for the result of an evaluation: results/eval/<client>/<series>/<name>, without
+    a part that is "".
+
+    The name is the due time and the number of the attempt, such as "20260131T0200-1"; of a job without
+    a schedule also a part of its id.
     """
     name = claimed.due_at[:16].replace(":", "").replace("-", "")
     if not claimed.cron:
@@ -366,10 +390,9 @@ def place_of(claimed: Row[Any]) -> Path:
     place = Path(claimed.folder, "results", "eval")
     for owner in (claimed.client_id, series_of(claimed)):
         if owner:
-            # without signs that would lead to another folder
-            name_of_folder = re.sub(r"^\.+|[^\w .+-]", _escaped, owner)
-            place = Path(place, name_of_folder)
-    return Path(place, name)
+            # signs that would lead to another folder are replaced
+            place /= re.sub(r"^\.+|[^\w .+-]", _escaped, owner)
+    return place / name
 
 
 def progress_of(result: Path) -> Path:
