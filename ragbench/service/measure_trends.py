@@ -70,19 +70,7 @@ def trend(
         rows = _rows_with_measure(connection, measure, series, client)
         n_watched = _count_watched(connection, newest_runs(connection, client, series))
         epochs = list(_drift_of_epochs(connection, rows, n_watched))
-    previous: dict[tuple[str, ...], RunRow] = {}
-    for row in rows:
-        configuration = configuration_of(row)
-        row["run"] = row["id"]
-        row["changed"] = changes_since(previous.get(configuration), row)
-        row.setdefault("state", "")
-        change = row.get("change")
-        row["note"] = ""
-        row["moved"] = ""
-        if change is not None:
-            row["note"] = f"{_direction_in_quality(measure, change)}: {change.text}"
-            row["moved"] = moved_text(change)
-        previous[configuration] = row
+    _describe_changes(measure, rows)
     for members, epoch in epochs:
         last = members[-1]
         if not last["note"]:
@@ -93,10 +81,32 @@ def trend(
     return frame.astype({"passed": "boolean", **numbers})
 
 
+def _describe_changes(measure: str, rows: Sequence[Json]) -> None:
+    """Add to each run, in place: `changed`, what differs from the previous run of its configuration;
+    `note` and `moved`, the alarm that it raises and the questions that moved most ("" for no alarm).
+
+    `rows` are the runs in order of time, after `_drift_of_epochs`.
+    """
+    previous: dict[tuple[str, ...], RunRow] = {}  # configuration -> its last run so far
+    for row in rows:
+        configuration = configuration_of(row)
+        row["run"] = row["id"]
+        row["changed"] = changes_since(previous.get(configuration), row)
+        row.setdefault("state", "")  # of a run without values per question
+        change = row.get("change")
+        row["note"] = ""
+        row["moved"] = ""
+        if change is not None:
+            row["note"] = f"{_direction_in_quality(measure, change)}: {change.text}"
+            row["moved"] = moved_text(change)
+        previous[configuration] = row
+
+
 def drifts(
     measure: str, *, series: str = "", client: str | None = None, database: str = ""
 ) -> dict[str, Drift]:
-    """Return the drift of each epoch, by the id of its newest run.
+    """Return the drift of a measure in each epoch, by the id of its newest run. An epoch are runs that
+    can be compared: one configuration on one dataset.
 
     Raises:
         ConfigError, DataError: as `trend`.
@@ -124,14 +134,14 @@ def standing(connection: Connection, run: RunRow) -> Standing:
     A measure is worse from the run that raises an alarm until one at which a change for the better
     makes up for at least half of the loss.
     """
-    n_watched = _count_watched(connection, newest_runs(connection, run["client_id"], run["series"]))
+    client, series = run["client_id"], run["series"]
+    n_watched = _count_watched(connection, newest_runs(connection, client, series))
     score = tables.score.c
-    measures = select(score.measure).where(score.run_id == run["id"], IS_WATCHED)
+    watched = select(score.measure).where(score.run_id == run["id"], IS_WATCHED)
+    measures = connection.execute(watched.order_by(score.measure)).scalars().all()
     result = Standing({}, {}, {})
-    for measure in connection.execute(measures.order_by(score.measure)).scalars().all():
-        rows = _rows_with_measure(
-            connection, measure, run["series"], run["client_id"], run["epoch"]
-        )
+    for measure in measures:
+        rows = _rows_with_measure(connection, measure, series, client, run["epoch"])
         until_run = [row for row in rows if row["made_at"] <= run["made_at"]]
         for members, _ in _drift_of_epochs(connection, until_run, n_watched):
             _add_to_standing(result, measure, members, run["id"])
@@ -142,27 +152,27 @@ def _add_to_standing(result: Standing, measure: str, rows: Sequence[Json], run_i
     """Add a measure to the standing at a run, in place.
 
     `rows` are the runs of an epoch up to this run, oldest first, each with its `change` (None if it
-    raised no alarm). A loss lasts until a later gain takes back at least half of it.
+    raised no alarm).
     """
-    loss: Change | None = None  # the first change for the worse that is not made up for
+    loss: Change | None = None  # the first loss that no later gain makes up for
     for row in rows:
         change = row["change"]
         if change is None:
             continue
-        is_worse = _direction_in_quality(measure, change) == "worse"
-        if row["id"] == run_id:
-            changes = result.begun if is_worse else result.ended
-            changes[measure] = change
-        if is_worse:
+        is_loss = _direction_in_quality(measure, change) == "worse"
+        if is_loss:
             loss = loss or change
         elif loss is not None and _makes_up(change, loss):
             loss = None
+        if row["id"] == run_id:
+            changes = result.begun if is_loss else result.ended
+            changes[measure] = change
     if loss is not None:
         result.worse[measure] = loss
 
 
 def _makes_up(gain: Change, loss: Change) -> bool:
-    """Return True if a change takes back at least half of an earlier one."""
+    """Return True if a gain takes back at least half of an earlier loss."""
     recovered = gain.after - loss.after
     lost = loss.before - loss.after
     return recovered / lost >= 0.5
@@ -266,14 +276,21 @@ def _rows_with_measure(
     if epoch:
         query = query.where(run.epoch == epoch)
     rows = connection.execute(query.order_by(run.made_at, run.id)).mappings().all()
-    if rows:
-        return [dict(row) for row in rows]
-    recorded = of_owner(select(run.series).distinct(), "", client)
+    if not rows:
+        raise _no_such_run(connection, measure, series, client)
+    return [dict(row) for row in rows]
+
+
+def _no_such_run(
+    connection: Connection, measure: str, series: str, client: str | None
+) -> ConfigError:
+    """Return the error for a series or a measure that no run of a client has."""
+    recorded = of_owner(select(tables.run.c.series).distinct(), "", client)
     recorded_series = sorted(connection.execute(recorded).scalars())
     if series and series not in recorded_series:
         quoted = ", ".join(map(repr, recorded_series[:30]))  # a name may hold commas
-        raise ConfigError(unknown("series", series, recorded_series, quoted))
-    raise ConfigError(
+        return ConfigError(unknown("series", series, recorded_series, quoted))
+    return ConfigError(
         f"no run has the measure {measure!r}; `ragbench history show RUN` lists the measures of a run"
     )
 
@@ -308,6 +325,7 @@ def _drift_of_epochs(
         times = [row["made_at"][:16].replace("T", " ") for row in members]
         values = np.array([stored_values(row["case_values"]) for row in members])
         query_ids = sorted(questions[first["case_set"]])
+        # a row per run, a column per question
         frame = pd.DataFrame(values, index=times, columns=query_ids)
         n_streams = max(1, n_watched[first["client_id"], first["series"]])
         epoch = drift(frame, streams=n_streams, fall=_FALL * _range_of(first))

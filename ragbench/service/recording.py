@@ -32,10 +32,10 @@ from ragbench.service.history_database import (
 from ragbench.types import Case
 
 _MAX_NAME = 190
-# Settings of an evaluation that change numbers, so that runs with others are not compared.
 _DECIDING = (
     "embedder support_model judge cases weights detector suite limit seed categories"
 ).split()
+"""Settings of an evaluation that change numbers, so that runs with others are not compared."""
 
 
 class ImportCounts(NamedTuple):
@@ -83,6 +83,7 @@ def record(
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
     """
     added = []
+    # all results are read before any is added
     for rows in [rows_of(result, folder, client, series) for result, folder in results]:
         with connected(database, write=True) as connection:
             if store(connection, rows):
@@ -125,18 +126,19 @@ def number_of_dataset(
     pairs: str,
     is_read: bool = False,
 ) -> int:
-    """Return the number of a dataset, which is added unless it is known.
+    """Return the number of a client's dataset, which is added unless it is known.
 
     Args:
         created_at, created_by: of a dataset that is added: when, and by which key or command.
-        pairs: as from `pairs_of`.
-        is_read: the pairs come from the test set itself, and replace those that are recorded; a run
-            may know the questions only.
+        pairs: its questions with reference answers, as from `pairs_of`.
+        is_read: True if the pairs come from the test set itself: they replace the recorded ones. (A run
+            may know the questions only.)
     """
     columns = tables.dataset.c
-    is_same = and_(columns.client_id == client, columns.name == name)
-    number = select(columns.id).where(is_same)
-    if connection.execute(number).first() is None:
+    is_dataset = and_(columns.client_id == client, columns.name == name)
+    number = select(columns.id).where(is_dataset)
+    is_known = connection.execute(number).first() is not None
+    if not is_known:
         row = {
             "client_id": client,
             "name": name,
@@ -147,7 +149,7 @@ def number_of_dataset(
         with suppress(IntegrityError), connection.begin_nested():  # another process may be faster
             connection.execute(insert(tables.dataset), row)
     if is_read:
-        connection.execute(update(tables.dataset).where(is_same).values(qa_pairs=pairs))
+        connection.execute(update(tables.dataset).where(is_dataset).values(qa_pairs=pairs))
     return int(connection.execute(number.with_for_update()).scalar_one())
 
 
@@ -210,28 +212,43 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         folder: the folder of its files; None = it was not saved.
         client, series: as in `record`.
     """
+    questions = {str(query_id): str(question) for query_id, question in result.queries.items()}
+    # a row per question in the order of their ids, a column per measure
+    values = result.wide.reindex(sorted(questions)).astype("float64")
+    run = {
+        **_identity(result, folder, client, series, content=_content(folder, values)),
+        **_outcome(result),
+        "case_set": content_id("cases", questions),
+        "questions": len(questions),
+        "recorded_at": now(),
+        "location": "" if folder is None else folder.absolute().as_posix(),
+    }
+    scores = _score_rows(run["id"], result, values)
+    return Rows(run, canonical(questions), scores, pairs_of(_cases_of(result)))
+
+
+def _identity(
+    result: Result, folder: Path | None, client: str, series: str, *, content: str
+) -> Json:
+    """Return the columns of a run that tell which one it is: its owner, names, settings, dataset, time
+    and ids.
+
+    Runs of one "epoch" can be compared: they have the same names, parameters and dataset.
+
+    Args:
+        folder, client, series: as in `rows_of`.
+        content: the SHA-256 of its scores.
+    """
     config = result.config
     dataset = config["dataset"]
     client = client or config.get("client", "")
-    names = _names(result, folder, series)
-    deciding_settings = {}
-    for name in _DECIDING:
-        if name in result.settings:
-            deciding_settings[name] = result.settings[name]
+    names = _names_over_time(result, folder, series)
+    settings = result.settings
+    deciding_settings = {name: settings[name] for name in _DECIDING if name in settings}
     parameters = {**result.parameters, "settings": deciding_settings}
     fingerprint = str(dataset.get("fingerprint", ""))
-    texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
-    values = result.wide.reindex(sorted(texts)).astype("float64")
     made_at = _made_at(result, folder)
-    content = _content(folder, values)
-    verdict, _ = banner(result)
-    passed = None  # nothing decides
-    if verdict in ("passed", "failed"):
-        passed = verdict == "passed"
-    n_decided = result.counts.get("passed", 0) + result.counts.get("failed", 0)
-    n_passed = result.counts.get("passed") if n_decided else None
-    categories = {row.category: [row.pass_rate, row.n_scored] for row in result.categories}
-    run = {
+    return {
         "id": content_id("run", client, made_at, result.parameters, fingerprint, content),
         "client_id": client,
         "kind": "sweep" if config.get("source") else "eval",
@@ -240,29 +257,38 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         "dataset": str(dataset.get("name", ""))[:_MAX_NAME],
         "split": str(dataset.get("split", "")),
         "fingerprint": fingerprint,
-        "case_set": content_id("cases", texts),
         "content": content,
         "made_at": made_at,
-        "recorded_at": now(),
-        "passed": passed,
-        "questions": len(texts),
-        "questions_passed": n_passed,
-        "cost_usd": config.get("facts", {}).get("cost_usd"),
-        "seconds": round(result.seconds, 3),
         "versions": canonical(config.get("environment", {})),
         "parameters": canonical(parameters),
-        "categories": canonical(categories),
-        "location": "" if folder is None else folder.absolute().as_posix(),
     }
-    cases: Iterable[Case]
+
+
+def _outcome(result: Result) -> Json:
+    """Return the columns of a run that tell how it ended: whether it passed, cost, time and pass rates.
+
+    "passed" is None if nothing decides, "questions_passed" if no question passed or failed.
+    """
+    verdict, _ = banner(result)
+    n_decided = result.counts.get("passed", 0) + result.counts.get("failed", 0)
+    categories = {row.category: [row.pass_rate, row.n_scored] for row in result.categories}
+    return {
+        "passed": verdict == "passed" if verdict in ("passed", "failed") else None,
+        "questions_passed": result.counts.get("passed") if n_decided else None,
+        "cost_usd": result.config.get("facts", {}).get("cost_usd"),
+        "seconds": round(result.seconds, 3),
+        "categories": canonical(categories),
+    }
+
+
+def _cases_of(result: Result) -> Iterable[Case]:
+    """Return the cases of a result; of one that was loaded from files only id and question."""
     if result.output is None:
-        cases = [Case(query_id, text) for query_id, text in result.queries.items()]
-    else:
-        cases = result.output.dataset.cases
-    return Rows(run, canonical(texts), _scores(run["id"], result, values), pairs_of(cases))
+        return [Case(query_id, text) for query_id, text in result.queries.items()]
+    return result.output.dataset.cases
 
 
-def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
+def _names_over_time(result: Result, folder: Path | None, series: str) -> dict[str, str]:
     """Return the names of a result over time: {"series": ..., "configuration": ...}.
 
     The configuration is the result's name in a sweep, else the name of its system. The series is
@@ -270,7 +296,7 @@ def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
     or the dataset and the system of an evaluation.
     """
     config = result.config
-    if config.get("source"):
+    if config.get("source"):  # a sweep
         configuration = result.name
         default = folder.absolute().parent.name if folder else ""
     else:
@@ -296,7 +322,7 @@ def _subset_of_questions(result: Result) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
+def _score_rows(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
     """Return a row for each measure, first those with values per question, then those that only a
     whole run has.
 
@@ -310,19 +336,29 @@ def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
         row = summary.get(measure)
         for field in ("ci_low", "ci_high", "n_scored", "n", "target"):
             score[field] = getattr(row, field) if row else None
-        mean = row.value if row else None
-        if measure in values:
-            # The numbers of a measure with values per question are computed from its recorded values,
-            # which comparisons read; a result may also lack the row.
-            column = values[measure]
-            score["case_values"] = column.to_numpy().tobytes()
-            score["n_scored"] = int(column.count())
-            score["n"] = len(column)
-            if score["n_scored"]:
-                mean = float(column.mean())
-        score["mean"] = None if mean is None else round(mean, 6)
+        score["mean"] = row.value if row else None
+        if (
+            measure in values
+        ):  # these numbers go before those of the summary, which may lack the row
+            score |= _numbers_of(values[measure])
+        if score["mean"] is not None:
+            score["mean"] = round(score["mean"], 6)
         rows.append(score)
     return rows
+
+
+def _numbers_of(values: pd.Series) -> Json:
+    """Return the columns of a row of scores that follow from a measure's values per question: without a
+    scored question there is no "mean".
+    """
+    numbers: Json = {
+        "case_values": values.to_numpy().tobytes(),
+        "n_scored": int(values.count()),
+        "n": len(values),
+    }
+    if numbers["n_scored"]:
+        numbers["mean"] = float(values.mean())
+    return numbers
 
 
 def _content(folder: Path | None, values: pd.DataFrame) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
-from sqlalchemy import Connection, Row, and_, delete, func, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, func, select, update
 
 from ragbench.errors import ConfigError, require
 from ragbench.service.alert_rules import check_alerts
@@ -83,17 +83,8 @@ def add_schedule(
     cron = cron or os.environ.get("EVALUATION_SCHEDULE_CRON", "") or DEFAULT_CRON
     zone = zone or "UTC"
     now = now or datetime.now(UTC)
-    due_before(cron, zone, now)
-    if not command or not {command[0], " ".join(command[:2])}.intersection(COMMANDS):
-        raise ConfigError(
-            f"a schedule runs {', '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}"
-        )
-    if not name.strip():
-        raise ConfigError("a schedule needs a name")
-    if command[0] == "eval" and any(word.partition("=")[0] == "--output" for word in command):
-        raise ConfigError(
-            f"each run has a separate folder, in results/eval/{name}; leave --output out"
-        )
+    due_before(cron, zone, now)  # raises for a wrong cron line or zone
+    _check_schedule(name, command)
     row = {
         "id": content_id("schedule", client, name),
         "client_id": client,
@@ -108,6 +99,20 @@ def add_schedule(
     }
     with connected(database, write=True) as connection:
         replace_row(connection, schedule, row)
+
+
+def _check_schedule(name: str, command: Sequence[str]) -> None:
+    """Raise ConfigError for a name or a command that a schedule cannot have."""
+    if not command or not {command[0], " ".join(command[:2])}.intersection(COMMANDS):
+        raise ConfigError(
+            f"a schedule runs {', '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}"
+        )
+    if not name.strip():
+        raise ConfigError("a schedule needs a name")
+    if command[0] == "eval" and any(word.partition("=")[0] == "--output" for word in command):
+        raise ConfigError(
+            f"each run has a separate folder, in results/eval/{name}; leave --output out"
+        )
 
 
 def add_automatic_schedule(root: Path, database: str = "") -> None:
@@ -153,6 +158,22 @@ def schedule_rows(*, client: str | None = None, database: str = "") -> list[Json
     Raises:
         DataError: the database cannot be used.
     """
+    now = datetime.now(UTC)
+    rows = []
+    for row in read_rows(database, _query_with_last_jobs(client)):
+        values = row._asdict()
+        values["command"] = shlex.join(json.loads(row.command))
+        values["next_due"] = next_due(row.cron, row.zone, now) if row.enabled else ""
+        values["last_due"] = row.last_due or ""
+        values["last_state"] = row.last_state or ""
+        rows.append(values)
+    return rows
+
+
+def _query_with_last_jobs(client: str | None) -> Select[Any]:
+    """Return a query of the schedules of a client (None: of all), each with its last job, by client and
+    name. Schedules without times, which stand for a command that is run once, are left out.
+    """
     other_job = job.alias()
     newest = select(func.max(other_job.c.due_at)).where(other_job.c.schedule_id == schedule.c.id)
     is_last = and_(job.c.schedule_id == schedule.c.id, job.c.due_at == newest.scalar_subquery())
@@ -165,16 +186,7 @@ def schedule_rows(*, client: str | None = None, database: str = "") -> list[Json
     query = query.where(schedule.c.cron != "").select_from(schedule).outerjoin(job, is_last)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
-    now = datetime.now(UTC)
-    rows = []
-    for row in read_rows(database, query.order_by(schedule.c.client_id, schedule.c.name)):
-        values = row._asdict()
-        values["command"] = shlex.join(json.loads(row.command))
-        values["next_due"] = next_due(row.cron, row.zone, now) if row.enabled else ""
-        values["last_due"] = row.last_due or ""
-        values["last_state"] = row.last_state or ""
-        rows.append(values)
-    return rows
+    return query.order_by(schedule.c.client_id, schedule.c.name)
 
 
 def due_times(connection: Connection, client: str | None) -> dict[tuple[str, str], str]:
@@ -202,17 +214,16 @@ def overdue(
     if not evaluation_enabled():
         return ["EVALUATION_ENABLED is false: no schedule is followed here"]
     now = now or datetime.now(UTC)
-    sentences = []
     enabled = select(schedule).where(schedule.c.enabled)
     made_at_of = {(row.client_id, row.name): row.made_at for row in read_rows(database, enabled)}
-    for row in schedules(client=client, database=database).to_dict("records"):
-        due = due_before(row["cron"], row["zone"], now - _LATE)
-        made_at = made_at_of.get((row["client_id"], row["name"]))  # None: the schedule is paused
-        if made_at is None:
+    sentences = []
+    for row in schedule_rows(client=client, database=database):
+        made_at = made_at_of.get((row["client_id"], row["name"]))
+        if made_at is None:  # the schedule is paused
             continue
-        is_older = made_at < due
-        has_run = str(row["last_due"]) >= due
-        if is_older and not has_run:
+        due = due_before(row["cron"], row["zone"], now - _LATE)
+        has_run = row["last_due"] >= due
+        if made_at < due and not has_run:
             sentences.append(
                 f"{row['name']} was due {due[:16]} UTC and did not run: the scheduler does not run; "
                 "start `ragbench serve`, or let cron call `ragbench schedule run-due`"
@@ -226,7 +237,8 @@ def pause_schedule(name: str, *, paused: bool = True, client: str = "", database
     Raises:
         ConfigError: there is none of this name.
     """
-    write(database, update(schedule).where(_is(name, client, database)).values(enabled=not paused))
+    is_named = _named_schedule(name, client, database)
+    write(database, update(schedule).where(is_named).values(enabled=not paused))
 
 
 def remove_schedule(name: str, *, client: str = "", database: str = "") -> None:
@@ -235,11 +247,13 @@ def remove_schedule(name: str, *, client: str = "", database: str = "") -> None:
     Raises:
         ConfigError: there is none of this name.
     """
-    write(database, delete(schedule).where(_is(name, client, database)))
+    write(database, delete(schedule).where(_named_schedule(name, client, database)))
 
 
-def _is(name: str, client: str, database: str) -> Any:
-    """Return a condition for the schedule that a client calls so; raises ConfigError without one."""
+def _named_schedule(name: str, client: str, database: str) -> Any:
+    """Return a condition of SQL for the schedule of a client with a name, an id or the beginning of
+    one; ConfigError without such a schedule.
+    """
     of_client = select(schedule).where(schedule.c.client_id == client, schedule.c.cron != "")
     row = chosen_row("schedule", name, read_rows(database, of_client))
     return schedule.c.id == row.id
@@ -287,16 +301,17 @@ def run_due(
     work: Work = run_command,
     lease_s: float = LEASE_S,
 ) -> list[RunOutcome]:
-    """Run due jobs and jobs of workers that died; jobs of living workers are left to them.
+    """Run due jobs and jobs of workers that died, then check and send alerts; return the outcomes of
+    the jobs that this process completed.
 
-    A worker is taken for dead after `lease_s` without a renewal. If the clock shows that a lease has
-    run out, this time is waited for. Of several times that were missed the last one is run, once.
-    Then alerts are checked and sent. Nothing is done if EVALUATION_ENABLED is "false".
+    Of several times that were missed the last one is run, once. Jobs of living workers are left to
+    them; if the clock shows that a worker did not renew its claim (lease) in time, this waits until
+    it does, or is taken for dead. Nothing is done if EVALUATION_ENABLED is "false".
 
     Args:
         now: the time, for tests.
         work: does a job; the default runs its command in a separate process.
-        lease_s: seconds after which a silent worker is taken for dead.
+        lease_s: seconds after which a worker that renews no claim is taken for dead.
 
     Raises:
         DataError: the database cannot be used.
@@ -339,12 +354,12 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
     with connected(database, write=True) as connection:
         for row in connection.execute(select(schedule).where(schedule.c.enabled)).all():
             due = due_before(row.cron, row.zone, now)
+            is_newer = due <= row.made_at  # the schedule was made after its last time
             is_of_schedule = job.c.schedule_id == row.id
             # A job of the future, made while a clock was ahead, does not count: nothing would run
             # until that time comes.
             is_planned = job.c.due_at.between(due, timestamp(now))
             planned = select(job.c.id).where(is_of_schedule, is_planned)
-            is_newer = due <= row.made_at  # the schedule was made after its last time
             if is_newer or connection.execute(planned).first():
                 continue
             connection.execute(delete(job).where(is_of_schedule, job.c.state == "waiting"))
@@ -355,12 +370,14 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
 
 
 def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: datetime) -> None:
-    """Put a job for each client into the queue, and one of the schedule itself that is done."""
+    """Put a job for each client into the queue, and one of the schedule itself (`row`) that is done, so
+    that it is not planned again for this time.
+    """
     names = []
-    for each in list(_each_client(connection, row)):
-        add_once(connection, schedule, each)
-        insert_job(connection, each["id"], due)
-        names.append(each["client_id"])
+    for of_client in list(_schedules_of_clients(connection, row)):
+        add_once(connection, schedule, of_client)
+        insert_job(connection, of_client["id"], due)
+        names.append(of_client["client_id"])
     done = {
         "state": "done",
         "exit_code": 0,
@@ -370,9 +387,10 @@ def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: 
     insert_job(connection, row.id, due, **done)
 
 
-def _each_client(connection: Connection, row: Row[Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schedule without times for each client who has a folder in `clients/`; with
-    --auto-generate-datasets for each who has documents.
+def _schedules_of_clients(connection: Connection, row: Row[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the row of a schedule without times for each client of a schedule of every client (`row`):
+    for clients with a folder in `clients/`, and with --auto-generate-datasets for clients with
+    documents.
     """
     root = Path(row.folder)
     command = json.loads(row.command)
@@ -388,25 +406,24 @@ def _each_client(connection: Connection, row: Row[Any]) -> Iterator[dict[str, An
             "name": f"{row.name} {schedule_id[:12]}",
             "cron": "",
             "folder": folder.as_posix(),
-            "command": json.dumps(_of_client(command, root, folder)),
+            "command": json.dumps(_with_default_system(command, folder, root)),
             "options": json.dumps({"series": row.name}),
             "enabled": False,
         }
 
 
-def _of_client(command: Sequence[str], root: Path, folder: Path) -> list[str]:
+def _with_default_system(command: Sequence[str], folder: Path, root: Path) -> list[str]:
     """Return a schedule's command for a client. An automatic evaluation that names no system gets the
     client's default system (systems/default.toml or .jsonl in `folder`), else the server's (in
-    `root`), else bm25.
+    `root`), else bm25; any other command is returned unchanged.
     """
-    has_arguments = any(not word.startswith("-") for word in command[1:])
-    if AUTOMATIC not in command or has_arguments:
+    names_system = any(not word.startswith("-") for word in command[1:])
+    if AUTOMATIC not in command or names_system:
         return [*command]
-    system = "bm25"
-    for place in (folder, root):
-        files = [place / "systems" / f"default{suffix}" for suffix in (".toml", ".jsonl")]
-        existing = [path for path in files if path.is_file()]
-        if existing:
-            system = str(existing[0])
-            break
+    files = [
+        place / "systems" / f"default{suffix}"
+        for place in (folder, root)
+        for suffix in (".toml", ".jsonl")
+    ]
+    system = next((str(file) for file in files if file.is_file()), "bm25")
     return [command[0], system, *command[1:]]
