@@ -14,7 +14,16 @@ from ragbench.lazy import attach
 
 __version__ = "0.1.0"
 
+_KINDS = (
+    "datasets retrievers embedders chunkers rerankers llms prompts criteria interventions".split()
+)
+"""What the command `ragbench list` lists, besides measures."""
 _CALLS = {
+    **{kind: f"the command `ragbench list {kind}`" for kind in _KINDS},
+    **dict.fromkeys(
+        ["models", "list_models", "list_judges", "available_models"],
+        "the command `ragbench list llms`",
+    ),
     **dict.fromkeys(
         ["hybrid", "fuse", "fusion", "rrf"],
         "rb.make_retriever('hybrid:minilm', chunks), which fuses BM25 and embeddings",
@@ -27,6 +36,7 @@ _CALLS = {
         "list_metrics list_measures get_metrics get_measures metric_names parse_measure".split(),
         "rb.measures(), a table, or names such as measures=['nDCG@10']",
     ),
+    **dict.fromkeys(["load_judge", "create_judge", "make_judge"], "rb.load_llm('provider:model')"),
     "OpenAI": "rb.load_llm('openai:model')",
     "Anthropic": "rb.load_llm('anthropic:model')",
     "FAISS": "rb.make_retriever('dense:minilm', chunks)",
@@ -62,7 +72,7 @@ _CALLS = {
         ["calibrate", "calibration"], "rb.trust(results), which compares the judge with people"
     ),
     **dict.fromkeys(
-        ["LLMJudge", "LLMAsJudge", "JudgeLLM"],
+        ["Judge", "LLMJudge", "LLMAsJudge", "JudgeLLM"],
         "rb.evaluate(data, system, judge='provider:model'), or rb.judge(answers, criterion, llm)",
     ),
     **dict.fromkeys(
@@ -84,16 +94,17 @@ _CALLS = {
     ),
     "corpus": "rb.load_dataset(tests, corpus=folder), or rb.testsets.load_corpus(folder)",
     "runs": "rb.score_run(qrels, run) of each run, and rb.compare of these scores",
-    "testset": "the commands `ragbench testset draft` and `generate`, or rb.load_testset(path)",
+    "testset": "the commands `ragbench testset draft` and `generate`, rb.load_testset(path), or "
+    "rb.evaluate(rows, system)",
     "benchmark": "rb.evaluate(data, system), or rb.sweep(grid)",
     "metric": "rb.Measure(name, function)",
     "Evaluator": "rb.evaluate(data, system)",
     "Experiment": "rb.evaluate(data, system), or rb.sweep(grid)",
     **dict.fromkeys(
         ["heatmap", "hist", "histogram", "bar", "barplot", "scatter", "boxplot"],
-        "a function of rb.plots, or result.to_frame().plot",
+        "rb.plots.cause_bars(result.diagnosis), or result.to_frame().plot",
     ),
-    "plot": "rb.write_report(result, 'report.html'), or a function of rb.plots",
+    "plot": "rb.write_report(result, 'report.html'), or rb.plots.cause_bars(result.diagnosis)",
     "BM25": "rb.retrieval.BM25(chunks), or rb.make_retriever('bm25', chunks)",
     "Dense": "rb.retrieval.Dense(chunks, embedder), or rb.make_retriever('dense:minilm', chunks)",
     "explain": "rb.diagnose(result)",
@@ -132,8 +143,18 @@ _CALLS = {
     "EvaluationDataset": "rb.evaluate(rows), of a list of dicts or a DataFrame",
     "TestCase": "rb.evaluate(rows), of a list of dicts or a DataFrame; rb.Case is a question with its labels",
     "Sample": "rb.evaluate(rows), of a list of dicts or a DataFrame; rb.Case is a question with its labels",
-    "Query": "rb.Case(query_id, text)",
+    **dict.fromkeys(["Query", "Golden"], "rb.Case(query_id, text)"),
     "Question": "rb.Case(query_id, text)",
+    **dict.fromkeys(
+        ["provider", "agent", "predict", "endpoint", "api", "service", "target", "engine"],
+        "rb.evaluate(data, system), of a function, an address or a retriever's name",
+    ),
+    **dict.fromkeys(
+        ["log", "export", "to"],
+        "rb.save(result, folder), or rb.write_report(result, 'report.json')",
+    ),
+    **dict.fromkeys(["to_dataframe", "to_df"], "result.to_frame()"),
+    "Synthesizer": "the command `ragbench testset generate`",
     "TestsetGenerator": "the command `ragbench testset generate`",
     "ttest_rel": "rb.compare(a, b)",
     "wilcoxon": "rb.compare(a, b), which decides about the mean",

@@ -7,20 +7,24 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABCMeta
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
-from functools import wraps
-from types import UnionType
+from functools import partial, update_wrapper, wraps
+from types import MappingProxyType, MethodType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origin
 
 from ragbench.errors import ConfigError, RagbenchError, nearest
 
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 SYNONYMS = tuple(
     tuple(group.split())
     for group in (
+        "value score metric_value",
+        "query_id qid question_id case_id sample_id",
+        "doc_id docid docno document_id",
         "measure measures metrics metric scores score scorers scorer evaluators evaluator by sort_by",
         "k depth top_k topk top_n limit cutoff n ks size chunk_size max_results n_results cutoffs k_values",
         "folder path file directory dir filename output output_dir output_path destination",
@@ -28,10 +32,11 @@ SYNONYMS = tuple(
         "contender b new candidate treatment after challenger other second variant y_pred",
         "difference delta diff gain improvement lift uplift effect effect_size",
         "llm model judge generator",
-        "system retriever pipeline chain app",
-        "embedder model embedding embeddings embedding_model",
-        "dataset data testset test_set rows samples examples records questions",
-        "cases queries questions test_cases",
+        "system retriever pipeline chain app query_engine engine agent predict predict_fn model_fn target provider "
+        "endpoint url service rag bot",
+        "embedder model embedding embeddings embedding_model embed_model encoder",
+        "dataset data testset test_set test_cases goldens rows samples examples records questions",
+        "cases queries questions test_cases goldens",
         "chunks corpus documents docs texts passages",
         "qrels relevance judgements judgments ground_truth labels gold truth y_true",
         "run runs results rankings predictions y_pred y_score",
@@ -47,9 +52,10 @@ SYNONYMS = tuple(
         "load read open from_file from_path from_folder from_directory from_disk from_csv from_json "
         "from_hub from_huggingface from_hf",
         "from_dicts from_list from_records from_pandas from_df from_dict",
+        "value mean average estimate",
         "choice winner best top selected",
         "contexts sources passages context retrieved_contexts documents",
-        "text content question query body page_content string",
+        "text content question query body page_content string input user_input prompt",
         "n n_questions n_queries n_samples size count total questions",
         "plot chart figure draw visualize visualise",
         "print show display summary text",
@@ -83,6 +89,12 @@ _VERBS = frozenset(
     "view find run from to as is write save export import fetch".split()
 )
 """Words at the start of a name that tell less about its meaning than the others."""
+_BROAD = frozenset("score test run eval metric".split())
+"""Last words of names that tell less about their meaning than the others."""
+_ACTIONS = frozenset("plot draw visualize save export write log".split())
+"""Words at the start of a name that tell more about its meaning than the others."""
+_VAGUE = frozenset("model type name max min num".split())
+"""Words that many names share, which tell nothing about what they have in common."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]*[a-z0-9]+|[A-Z]+")
 _TWICE = re.compile(r"multiple values for argument '(\w+)'")
 _MAX_NAMES = 20  # in a message
@@ -140,11 +152,11 @@ def _with_shared_part(name: str, names: Mapping[str, str]) -> str:
     long_words = [word for word in words if len(word) > 2]
     for word in long_words:  # "doc_id" for doc
         for each in names:
-            if word in each.split("_"):
+            if word in each.split("_") and word not in _VAGUE:
                 return names[each]
     for word in long_words:  # "measures" for my_metric
         for each in names:
-            if _are_synonyms(word, each):
+            if _are_synonyms(word, each) and word not in _VAGUE:
                 return names[each]
     return ""
 
@@ -215,7 +227,7 @@ def hint_of(
     '; it has name, mean'
     """
     names = list(known)
-    near = _expected_call(name, calls) or similar(name, [*names, *calls])
+    near = _expected_call(name, names, calls) or similar(name, [*names, *calls])
     if near in calls:
         return f"; use {calls[near]}"
     if near in methods:
@@ -228,16 +240,29 @@ def hint_of(
     return f"; it has {listed}" if names else ""
 
 
-def _expected_call(name: str, calls: Mapping[str, str]) -> str:
-    """Return the key of `calls` that is the name, or its noun (the last word), unless the whole name has
-    synonyms; "" without one.
+def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) -> str:
+    """Return the key of `calls`, or the known name, that a name is or has as its noun (the last word) or
+    its action (the first word); "" without one, and for a noun if the whole name has synonyms.
+
+    >>> calls = {"plot": "rb.plots", "kappa": "rb.trust", "score": "rb.score_run"}
+    >>> [_expected_call(name, ["save"], calls) for name in ("plot_data", "kappa_score", "my_score", "saves")]
+    ['plot', 'kappa', 'score', 'save']
     """
     word = name.casefold()
     if word in calls:
         return word
+    near = nearest(name, names, cutoff=0.88)
+    if near:
+        return near
+    words = words_of(name)
     noun = last_word(name)
+    if noun in _BROAD:
+        noun = next((word for word in words if word in calls and word not in _BROAD), noun)
     has_synonyms = any(word in group for group in SYNONYMS)
-    return noun if noun in calls and not has_synonyms else ""
+    if noun in calls and not has_synonyms:
+        return noun
+    action = words[0] if words else ""
+    return action if action in _ACTIONS and action in {*calls, *names} else ""
 
 
 def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
@@ -396,15 +421,162 @@ def _explain_methods(cls: type[Any], instead: str) -> None:
     """
     for name, member in list(vars(cls).items()):
         qualified_name = f"{cls.__name__}.{name}"
-        if explains_calls(member):
-            continue
-        if isinstance(member, classmethod):
+        if isinstance(member, classmethod) and not explains_calls(member):
             explained = classmethod(_explained(member.__func__, qualified_name, {}))
             setattr(cls, name, explained)
         elif inspect.isfunction(member) and not name.startswith("_"):
-            setattr(cls, name, _explained(member, qualified_name, {}))
+            is_explained = explains_calls(member)
+            function = member if is_explained else _explained(member, qualified_name, {})
+            setattr(cls, name, _Method(function))
     if cls.__init__ is not object.__init__:
         cls.__init__ = _explained(cls.__init__, cls.__name__, {}, instead)
+
+
+class _Method:
+    """A method in its class; read from an object it is a `_BoundMethod`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(cast(Any, self), function)
+        self._function = function
+
+    def __get__(self, record: Any, cls: type[Any] | None = None) -> Any:
+        return self._function if record is None else _BoundMethod(self._function, record)
+
+
+class _BoundMethod:
+    """A method of an object, which names the call if it is used like the value that it returns.
+
+    >>> @suggesting()
+    ... class Results:
+    ...     def leaderboard(self): ...
+    >>> Results().leaderboard.sort_values
+    Traceback (most recent call last):
+    AttributeError: leaderboard is a method: write leaderboard().sort_values
+    >>> Results().leaderboard["name"]
+    Traceback (most recent call last):
+    TypeError: leaderboard is a method: write leaderboard()['name']
+    """
+
+    def __init__(self, function: Callable[..., Any], record: Any) -> None:
+        update_wrapper(self, function)
+        self.__func__, self.__self__ = function, record
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(MethodType(self.__func__, self.__self__))
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.__func__(self.__self__, *arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        method = "" if name.startswith("_") else self.__func__.__name__
+        hint = f"{method} is a method: write {method}().{name}" if method else name
+        raise AttributeError(hint, name=name)
+
+    def __getitem__(self, key: Any) -> Any:
+        method = self.__func__.__name__
+        at = "" if key == 0 else f"[{key!r}]"  # 0: a loop
+        raise TypeError(f"{method} is a method: write {method}(){at}")
+
+    def __eq__(self, other: object) -> bool:
+        return MethodType(self.__func__, self.__self__) == other
+
+    def __hash__(self) -> int:
+        return hash(MethodType(self.__func__, self.__self__))
+
+    def __repr__(self) -> str:
+        return repr(MethodType(self.__func__, self.__self__))
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.__self__, self.__func__.__name__)
+
+
+class _PropertyValue:
+    """A dict, list or tuple that a record holds (`property_value`)."""
+
+    _expression = "this"
+    _calls: Mapping[str, str] = MappingProxyType({})
+    _plain: type
+
+    if not TYPE_CHECKING:  # for which every attribute would exist
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            written = self._expression
+            hint = self._calls.get(name, "")
+            is_dict = isinstance(self, dict)
+            if not hint and is_dict and name in self:
+                hint = f"{written}[{name!r}]"
+            if not hint and _is_of_frames(name):
+                is_flat = is_dict and not any(isinstance(each, Mapping) for each in self.values())
+                hint = f"pd.{'Series' if is_flat else 'DataFrame'}({written}).{name}"
+            if not hint and is_dict:
+                near = similar(name, filter(_is_name, self))
+                hint = near and f"{written}[{near!r}]"
+            use = hint and f"; use {hint}"
+            raise AttributeError(f"{written} is a {self._plain.__name__}{use}", name=name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        kind = self._plain.__name__
+        raise TypeError(
+            f"{self._expression} is a {kind}, not a function: leave out the parentheses"
+        )
+
+    def __reduce__(self) -> Any:
+        made = partial(property_value, expression=self._expression, **self._calls)
+        return made, (self._plain(self),)
+
+
+class _PropertyDict(_PropertyValue, dict[Any, Any]):
+    _plain = dict
+
+
+class _PropertyList(_PropertyValue, list[Any]):
+    _plain = list
+
+
+class _PropertyTuple(_PropertyValue, tuple[Any, ...]):
+    _plain = tuple
+
+
+_PROPERTY_TYPES: Mapping[type, Any] = {
+    dict: _PropertyDict,
+    list: _PropertyList,
+    tuple: _PropertyTuple,
+}
+
+
+def property_value(values: Value, expression: str, **calls: str) -> Value:
+    """Return a copy of a dict, list or tuple that names the right call if it is called, or if an attribute is
+    read which it lacks; any other value as it is.
+
+    Args:
+        values: what an attribute of a record holds.
+        expression: what users write for it.
+        calls: an attribute that people expect -> the call to write instead.
+
+    >>> settings: Any = property_value({"judge": "gpt"}, "result.settings")
+    >>> settings.judge
+    Traceback (most recent call last):
+    AttributeError: result.settings is a dict; use result.settings['judge']
+    >>> settings.head
+    Traceback (most recent call last):
+    AttributeError: result.settings is a dict; use pd.Series(result.settings).head
+    >>> settings()
+    Traceback (most recent call last):
+    TypeError: result.settings is a dict, not a function: leave out the parentheses
+    """
+    explained = _PROPERTY_TYPES.get(type(values))
+    if explained is None:
+        return values
+    value = explained(values)
+    value._expression, value._calls = expression, calls
+    return cast(Value, value)
+
+
+def _is_name(key: Any) -> bool:
+    return isinstance(key, str) and key.isidentifier()
 
 
 def _is_of_frames(name: str) -> bool:

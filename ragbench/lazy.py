@@ -58,6 +58,8 @@ def attach(
 
     def load_attribute(name: str) -> Any:
         if name not in modules:
+            if _is_looked_for():  # of a module, which is then imported
+                raise AttributeError(name)
             hint = _hint(package, name)
             if _is_asked_by_import():
                 raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
@@ -89,8 +91,26 @@ class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType):
             _explain_calls(value)
+            if type(value) is ModuleType and name in _calls_of[_ROOT]:
+                value.__class__ = _Private
         if not isinstance(value, ModuleType) or name not in _named_like_modules[self.__name__]:
             super().__setattr__(name, value)
+
+
+class _Private(ModuleType):
+    """A module that is not public, such as `datasets`: calling it, or reading what it lacks, names what its
+    name means at the root.
+    """
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        raise TypeError(f"{self.__name__} is a module, not a function{self._hint()}")
+
+    def __getattr__(self, name: str) -> Any:
+        hint = "" if name.startswith("_") or _is_looked_for() else self._hint()
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}", name=name)
+
+    def _hint(self) -> str:
+        return _hint(_ROOT, self.__name__.rpartition(".")[2])
 
 
 def _names_of_submodules() -> dict[str, list[str]]:
@@ -112,6 +132,11 @@ def _is_asked_by_import() -> bool:
     """
     caller = sys._getframe(2)
     return caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM
+
+
+def _is_looked_for() -> bool:
+    """Return True if Python itself asks for a name before it imports the module of this name."""
+    return sys._getframe(2).f_globals.get("__name__") == "importlib._bootstrap"
 
 
 def _modules_in(stub: Path) -> dict[str, str]:
@@ -145,9 +170,6 @@ def _hint(package: str, name: str) -> str:
     """Return what to use in place of a name that does not exist in a package, as the end of a sentence,
     such as "; use rb.evaluate"; "" if nothing is meant.
     """
-    module = Path(*sys.modules[package].__path__) / name
-    if module.is_dir() or module.with_suffix(".py").is_file():
-        return ""  # an import asks for it before it loads the module
     from ragbench.hints import hint_of  # only for the message: the first import is light
 
     is_root = package == _ROOT
@@ -162,10 +184,15 @@ def _hint(package: str, name: str) -> str:
         call = _further_call_of[_ROOT](name)
         if call:
             return f"; use {call}"
+    if name.startswith("to_") and name not in calls:  # a method of a result elsewhere
+        return _hint_of_records(name) or f"; use {calls['to']}"
     hint = hint_of(name, _names_of[package], calls)
-    if is_root and is_plain:
-        return _hint_of_submodules(name, calls) or _hint_of_records(name, hint) or hint
-    return hint
+    if not (is_root and is_plain):
+        return hint
+    meant = _hint_of_submodules(name, calls)
+    if not meant and hint.startswith("; it has"):  # names nothing
+        meant = _hint_of_records(name)
+    return meant or hint
 
 
 def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
@@ -192,12 +219,10 @@ def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
     return "" if at_root or noun in calls else first_match
 
 
-def _hint_of_records(name: str, hint: str) -> str:
+def _hint_of_records(name: str) -> str:
     """Return the attribute of a record that a function at the root means, as "; use result.scores"; ""
-    if none is meant, or `hint` names something already.
+    if none is meant.
     """
-    if not hint.startswith("; it has"):
-        return ""
     from ragbench.hints import hint_of_members
 
     # the classes are had by their public names, as this module may not import what is above it

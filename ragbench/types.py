@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from ragbench.errors import ConfigError, DataError, FailureKind, check_known
 from ragbench.groups import evenly
-from ragbench.hints import Suggesting, made_by, suggesting
+from ragbench.hints import Suggesting, made_by, property_value, suggesting
 from ragbench.plain_records import (
     DOC_ID_FIELDS,
     QUERY_ID_FIELDS,
@@ -275,7 +275,7 @@ class DatasetSource:
     "dataset.to_frame()",
     "rb.Dataset.from_dicts(corpus, queries, qrels), or rb.load_dataset(name or path); rb.evaluate(rows) takes "
     "rows with answers as they are",
-    questions="dataset.cases, or dataset.queries for their texts",
+    **dict.fromkeys(["questions", "goldens"], "dataset.cases, or dataset.queries for their texts"),
     filter="dataset.select(query_ids)",
     df="dataset.to_frame()",
     ids="list(dataset.queries)",
@@ -330,6 +330,11 @@ class Dataset(metaclass=Suggesting):
     safety_inputs: Sequence[SafetySample] = ()
     safety_outputs: Sequence[SafetySample] = ()
     source: DatasetSource | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("corpus", "cases", "qrels"):
+            value = property_value(getattr(self, name), f"dataset.{name}")
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_dicts(
@@ -408,12 +413,13 @@ class Dataset(metaclass=Suggesting):
     @property
     def queries(self) -> dict[str, str]:
         """Return query_id -> text, in the order of `cases`."""
-        return {case.query_id: case.text for case in self.cases}
+        texts = {case.query_id: case.text for case in self.cases}
+        return property_value(texts, "dataset.queries")
 
     @property
     def case_of(self) -> dict[str, Case]:
         """Return query_id -> case, in the order of `cases`."""
-        return {case.query_id: case for case in self.cases}
+        return property_value({case.query_id: case for case in self.cases}, "dataset.case_of")
 
     @cached_property
     def fingerprint(self) -> str:

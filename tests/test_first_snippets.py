@@ -925,11 +925,11 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.Dataset.from_csv("x.csv"),  # type: ignore[attr-defined]
         "Dataset has no attribute 'from_csv'; use rb.load_dataset(path or name)",
     ),
-    "a judge to load": (lambda: rb.load_judge, "did you mean 'load_llm'?"),  # type: ignore[attr-defined]
+    "a judge to load": (lambda: rb.load_judge, "use rb.load_llm('provider:model')"),  # type: ignore[attr-defined]
     "an embedder to make": (lambda: rb.make_embedder, "use rb.retrieval.load_embedder"),  # type: ignore[attr-defined]
     "documents to load": (lambda: rb.load_documents, "use rb.testsets.load_corpus"),  # type: ignore[attr-defined]
     "a test of significance": (lambda: rb.significance_test, "use rb.compare(a, b)"),  # type: ignore[attr-defined]
-    "names to list": (lambda: rb.list_datasets, "use the command `ragbench list`"),  # type: ignore[attr-defined]
+    "names to list": (lambda: rb.list_datasets, "use the command `ragbench list datasets`"),  # type: ignore[attr-defined]
     "the winner of a table": (
         lambda: rb.compare(frame(0.5), frame(0.9)).winner,
         "the table has no column or attribute 'winner'; use table['decision']",

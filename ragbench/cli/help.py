@@ -114,6 +114,8 @@ class Command(_ShortTypes, TyperCommand):
             if correction:
                 error.message += f"; write {correction}"
                 error.possibilities = None
+            elif "extra argument" in error.message:
+                error.message += _way_to_write(self, args)
             raise
 
     def invoke(self, ctx: Any) -> None:
@@ -143,6 +145,8 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
         return f"{spec.option_name(name, field)} {value}"
     arguments = {param.name for param in command.params if param.param_type_name == "argument"}
     if name in arguments or (name == "retriever" and "system" in arguments):
+        if "--test-set" in flags and args[0] not in (option, value) and args[0][0] != "-":
+            return f"`ragbench {command.name} {value} --test-set {args[0]}`"
         return as_argument
     is_parameter = field is not None or name in parameters.OF_PIPELINE
     if is_parameter and "--set" in flags:
@@ -151,6 +155,8 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
         return f"--{value}"
     if name == "h":
         return "--help"
+    if name in ("c", "config") and value.endswith((".toml", ".yaml", ".yml", ".json")):
+        return f"`ragbench sweep {Path(value).with_suffix('.toml')}`, which runs a grid"
     if len(name) == 1:
         long_flags = _long_flags(command, name)
         if not long_flags and any(argument.startswith(name) for argument in arguments):
@@ -198,6 +204,23 @@ def _correction_by_similarity(
     return f"--set {near}={value}" if near else ""
 
 
+_OF_TREC = (".trec", ".run", ".qrels", ".qrel")
+
+
+def _way_to_write(command: Command, args: list[str]) -> str:
+    """Return the end of a sentence about more arguments than a command takes: the command line that the
+    user probably means, or the arguments that it takes.
+    """
+    if sum(Path(arg).suffix in _OF_TREC for arg in args) > 1:
+        return "; `ragbench score QRELS RUN` scores rankings"
+    names = [param.name for param in command.params if param.param_type_name == "argument"]
+    flags = {flag for param in command.params for flag in param.opts}
+    if "--test-set" in flags:
+        return f"; it takes {names[0]} alone: `ragbench {command.name} bm25 --test-set pydoc`"
+    listed = ", ".join(names)
+    return f"; it takes {listed}" if names else "; it takes options alone"
+
+
 def _value_of(option: str, args: list[str]) -> str:
     """Return the value that a command line gives an option, in one word or two; "" if it gives none."""
     for arg, following in zip_longest(args, args[1:], fillvalue=""):
@@ -209,12 +232,13 @@ def _value_of(option: str, args: list[str]) -> str:
 
 
 _OTHER_COMMANDS = {
-    **dict.fromkeys("leaderboard diff rank view show".split(), "compare"),
+    **dict.fromkeys("leaderboard diff rank".split(), "compare"),
     **dict.fromkeys("evaluate run test assess".split(), "eval"),
     **dict.fromkeys("benchmark experiment grid".split(), "sweep"),
-    **dict.fromkeys("generate synthesize draft convert validate".split(), "testset"),
+    **{name: f"testset {name}" for name in "generate draft convert validate".split()},
+    **dict.fromkeys("synthesize synthesise synth".split(), "testset generate"),
     **dict.fromkeys("dashboard ui server web".split(), "serve"),
-    **dict.fromkeys("report export html".split(), "explore"),
+    **dict.fromkeys("report export html view show browse".split(), "explore"),
     **dict.fromkeys("metrics measures models retrievers chunkers".split(), "list"),
     **dict.fromkeys("retrieve search trec trec_eval ir_measures pytrec_eval".split(), "score"),
     **dict.fromkeys("annotate review".split(), "label"),
@@ -234,7 +258,7 @@ class Group(_ShortTypes, TyperGroup):
         command that is meant, else all commands if they are few.
         """
         meant = _OTHER_COMMANDS.get(args[0], "")
-        if args[0] not in self.commands and meant in self.commands:
+        if args[0] not in self.commands and meant.partition(" ")[0] in self.commands:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         try:
             return super().resolve_command(ctx, args)

@@ -170,7 +170,10 @@ def _path_of_results(name: str | Path, database: str) -> Path:
         return path
     if path.suffix.lower() in SUFFIXES:
         raise ConfigError(f"there is no file {name}; check the path")
-    run, _, _ = service.run_of(str(name), database)
+    try:
+        run, _, _ = service.run_of(str(name), database)
+    except ConfigError as exc:
+        raise ConfigError(f"there is no folder {name} here; {exc}") from None
     return Path(run["location"])
 
 

@@ -168,6 +168,11 @@ def _check_arguments(system: Any, spec: Any) -> None:
             "is one argument, evaluate((corpus, queries, qrels), system); score_run(qrels, run) "
             "scores a run"
         )
+    if system is None:
+        raise ConfigError(
+            "the system is None; leave it out for rows with answers, rb.evaluate(rows), or name a retriever, "
+            "rb.evaluate(data, 'bm25')"
+        )
     if isinstance(system, Dataset):
         raise ConfigError(
             "the system is a Dataset; evaluate(dataset, system) takes the dataset first: were the two "

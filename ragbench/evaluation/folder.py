@@ -535,7 +535,8 @@ def _packed(results: Iterable[Result]) -> Iterator[Result]:
         if not columns.equals(shared_columns):
             shared_columns = columns
         scores = shared_columns.assign(value=result.scores["value"])
-        yield _PackedResult(**{**vars(result), "scores": scores})
+        parts = {each.name: getattr(result, each.name) for each in fields(result)}
+        yield _PackedResult(**{**parts, "scores": scores})
 
 
 class _Packed:

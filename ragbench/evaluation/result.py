@@ -36,7 +36,7 @@ from ragbench.evaluation.rows import brief_names, is_shown, rows_of
 from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
-from ragbench.hints import Suggesting, compared_by, suggesting
+from ragbench.hints import Suggesting, compared_by, property_value, suggesting
 from ragbench.metrics.named_rows import NamedRows, PropertyTable
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
@@ -149,6 +149,7 @@ def _values_of_measure(name: str) -> str:
     leaderboard="rb.load_results(folder).leaderboard()",
     conclude="rb.load_results(folder).conclude()",
     explore="rb.explore(result)",
+    **dict.fromkeys(["get_score", "get_metric"], "result.mean('nDCG@10'), or result.scores"),
     trace="result.answer_of[query_id]",
     **dict.fromkeys(["errors", "failed", "failed_questions"], "result.failures"),
     **dict.fromkeys(
@@ -172,6 +173,9 @@ def _values_of_measure(name: str) -> str:
     **dict.fromkeys(["aggregate", "agg", "average"], "result.mean()"),
     to_dict="result.to_frame().to_dict('records'), or rb.write_report(result, 'report.json')",
     df="result.to_frame()",
+    to_html="rb.write_report(result, 'report.html')",
+    **dict.fromkeys(["to_markdown", "to_md"], "rb.write_report(result, 'report.md')"),
+    to_json="rb.write_report(result, 'report.json')",
     loc="result[query_id], or result.to_frame().loc",
     describe="result.to_frame().describe(), or result.measures",
     get="result['nDCG@10']",
@@ -215,22 +219,27 @@ class Result(Decisions, metaclass=Suggesting):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scores", TidyScores(self.scores))
+        calls = dict.fromkeys(["save", "write", "to_csv", "to_trec"], "rb.save(result, folder)")
+        for name in ("run", "config", "timings", "answers", "judgements"):
+            if name in vars(self):  # a packed result has large parts elsewhere
+                value = property_value(getattr(self, name), f"result.{name}", **calls)
+                object.__setattr__(self, name, value)
 
-    @property
+    @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """Return the parameters of the configuration."""
         return self._part("parameters")
 
-    @property
+    @cached_property
     def queries(self) -> Mapping[str, str]:
         """Return query_id -> question."""
-        return self._part("questions")
+        return self._part("questions", "queries")
 
     @property
     def dataset(self) -> Mapping[str, Any]:
         """Return the dataset: name, split, fingerprint, numbers of documents and samples."""
         empty = {"name": "", "split": "", "fingerprint": "", "documents": 0, "safety_samples": 0}
-        return empty | dict(self._part("dataset"))
+        return property_value(empty | dict(self._part("dataset")), "result.dataset")
 
     def is_of(self, dataset: Dataset) -> bool:
         """Return True if it was measured on this dataset: on all of it, on its smoke suite, or on
@@ -250,19 +259,20 @@ class Result(Decisions, metaclass=Suggesting):
     @property
     def system(self) -> Mapping[str, Any]:
         """Return the system: its name, its kind, and facts on its passages."""
-        return self._part("system") or {"name": self.name, **self.parameters}
+        system = self._part("system") or {"name": self.name, **self.parameters}
+        return property_value(system, "result.system")
 
-    @property
+    @cached_property
     def settings(self) -> Mapping[str, Any]:
         """Return how it was evaluated: perspectives, models, targets."""
         return self._part("settings")
 
-    @property
+    @cached_property
     def facts(self) -> Mapping[str, Any]:
         """Return further numbers: chunks, costs, milliseconds of a search."""
         return self._part("facts")
 
-    @property
+    @cached_property
     def environment(self) -> Mapping[str, Any]:
         """Return what may change a number or a latency: versions, platform, cores."""
         return self._part("environment")
@@ -286,9 +296,9 @@ class Result(Decisions, metaclass=Suggesting):
         stages = self.timings.items()
         return math.fsum(value for stage, value in stages if not (asked and stage in within))
 
-    def _part(self, name: str) -> Mapping[str, Any]:
-        part: Mapping[str, Any] = self.config.get(name) or {}
-        return part
+    def _part(self, name: str, shown: str = "") -> Mapping[str, Any]:
+        """Return an entry of the configuration; `shown` is the name of its attribute, if another one."""
+        return property_value(self.config.get(name) or {}, f"result.{shown or name}")
 
     @property
     def measures(self) -> pd.DataFrame:
@@ -332,7 +342,8 @@ class Result(Decisions, metaclass=Suggesting):
             query_id: Answer(query_id, "", outcome="failed", error="no answer")
             for query_id in self.queries
         }
-        return missing | {answer.query_id: answer for answer in self.answers}
+        answers = missing | {answer.query_id: answer for answer in self.answers}
+        return property_value(answers, "result.answer_of")
 
     @cached_property
     def cause_of(self) -> Mapping[str, Mapping[Any, Any]]:
@@ -402,7 +413,7 @@ class Result(Decisions, metaclass=Suggesting):
         failures = self.judge_failures
         if failures.requested:
             counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
-        return counts
+        return property_value(counts, "result.counts")
 
     @property
     def passed_sentence(self) -> str:

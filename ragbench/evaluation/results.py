@@ -59,6 +59,7 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     **dict.fromkeys(
         ["sort", "sorted", "sort_by", "rank", "ranking"], "results.leaderboard(measure)"
     ),
+    **{name: f"results.scores.{name}" for name in "groupby pivot pivot_table melt unstack".split()},
     diagnosis="results.diagnoses",
     measures="results['name'].measures",
     summary="print(results.conclude())",

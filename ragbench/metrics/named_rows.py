@@ -1,13 +1,16 @@
 """Tables of results whose rows are found by name, and that explain a name which they lack."""
 
+from collections.abc import Iterator
+from functools import wraps
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
+from pandas.api.typing import DataFrameGroupBy
 
 from ragbench.errors import ConfigError
 from ragbench.hints import hint_of, similar
-from ragbench.registry import find_measure, measured_as
+from ragbench.registry import call_of_measure, expected_measure, find_measure, measured_as
 
 _OF_DECISIONS = MappingProxyType(
     dict.fromkeys(
@@ -16,6 +19,12 @@ _OF_DECISIONS = MappingProxyType(
 )
 _NAMES = ("measure", "name", "query_id")
 _MAX_NAMES = 30  # in a message
+_OF_NUMBERS = "mean median std var sem skew quantile corr cov".split()
+"""Methods of tables that fail on columns of text."""
+_OF_COLUMNS = (
+    "sort_values set_index pivot pivot_table drop nlargest nsmallest melt explode merge".split()
+)
+"""Methods of tables that take names of columns."""
 
 
 class ExplainedFrame(pd.DataFrame):
@@ -44,14 +53,102 @@ class ExplainedFrame(pd.DataFrame):
                 calls |= dict.fromkeys(["winner", "best"], "table.iloc[0]")
             if "decision" in columns:
                 calls |= _OF_DECISIONS
-            if "measure" in columns:
-                for measure in pd.DataFrame(self)["measure"].unique():
-                    if str(measure).casefold().startswith(name.casefold()):
-                        calls.setdefault(name.casefold(), f"table[{measure!r}]")
+            measures = map(str, pd.DataFrame(self)["measure"]) if "measure" in columns else columns
+            call = _call_of_column(name, list(dict.fromkeys(measures)))
+            if call:
+                calls.setdefault(name.casefold(), call)
             raise AttributeError(
                 f"the table has no column or attribute {name!r}{hint_of(name, columns, calls)}",
                 name=name,
             ) from None
+
+    def groupby(self, *args: Any, **options: Any) -> Any:
+        """Return the groups of pandas, whose means leave out columns of text, too."""
+        try:
+            groups = super().groupby(*args, **options)
+        except KeyError as exc:
+            self._explain_columns(exc, args, options)
+            raise
+        groups.__class__ = _Groups
+        return groups
+
+    def _explain_columns(self, exc: KeyError, *arguments: Any) -> None:
+        """Raise ConfigError if an error of pandas is about a text in the arguments that is not a column."""
+        known = [str(column) for column in self.columns]
+        for name in _texts_in(arguments):
+            if name not in known and name in str(exc):
+                raise ConfigError(unknown_column(name, known)) from None
+
+
+def _call_of_column(name: str, measures: list[str]) -> str:
+    """Return how the values of the measure that an attribute means are read from a table with these
+    measures, or computed if it lacks them; "" if it means no measure.
+    """
+    for measure in measures:
+        if measure.casefold().startswith(name.casefold()):
+            return f"table[{measure!r}]"
+    near = measured_as(name, measures)
+    if near:
+        return f"table[{near!r}]"
+    meant = expected_measure(name)
+    return call_of_measure(meant) if meant else ""
+
+
+def _texts_in(arguments: Any) -> Iterator[str]:
+    """Yield the texts in nested tuples, lists and values of dicts."""
+    if isinstance(arguments, str):
+        yield arguments
+    elif isinstance(arguments, dict):
+        yield from _texts_in(list(arguments.values()))
+    elif isinstance(arguments, list | tuple):
+        for each in arguments:
+            yield from _texts_in(each)
+
+
+def _of_numbers(owner: type[Any], name: str) -> Any:
+    """Return a method of pandas that leaves out columns of text, unless `numeric_only` is given."""
+    method = getattr(owner, name)
+
+    @wraps(method)
+    def of_numbers(table: Any, *args: Any, numeric_only: bool = True, **options: Any) -> Any:
+        return method(table, *args, numeric_only=numeric_only, **options)
+
+    return of_numbers
+
+
+def _of_columns(name: str) -> Any:
+    """Return a method of pandas that names the column which an unknown one means."""
+    method = getattr(pd.DataFrame, name)
+
+    @wraps(method)
+    def of_columns(table: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return method(table, *args, **options)
+        except KeyError as exc:
+            table._explain_columns(exc, args, options)
+            raise
+
+    return of_columns
+
+
+class _Groups(DataFrameGroupBy):  # type: ignore[type-arg]  # pandas itself has no such arguments
+    """Groups of rows, whose means leave out columns of text."""
+
+    def aggregate(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().aggregate(*args, **options)
+        except TypeError:  # a column of text has no mean
+            numbers = self.obj.select_dtypes(["number", "bool"]).columns
+            return self[list(numbers)].aggregate(*args, **options)
+
+    agg = aggregate
+
+
+for _name in _OF_NUMBERS:
+    setattr(ExplainedFrame, _name, _of_numbers(pd.DataFrame, _name))
+    setattr(_Groups, _name, _of_numbers(DataFrameGroupBy, _name))
+for _name in _OF_COLUMNS:
+    setattr(ExplainedFrame, _name, _of_columns(_name))
 
 
 class NamedRows(ExplainedFrame):
@@ -71,9 +168,13 @@ class NamedRows(ExplainedFrame):
         return _Locations(super().loc, self)
 
     def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, str) or key in self.columns:
+        if isinstance(key, str) and key not in self.columns:
+            return self._rows_of(key)
+        try:
             return super().__getitem__(key)
-        return self._rows_of(key)
+        except KeyError as exc:
+            self._explain_columns(exc, key)
+            raise
 
     def _rows_of(self, key: str) -> Any:
         """Return the row of a name in one of the columns `_NAMES`, or its rows if there are several.

@@ -32,6 +32,15 @@ class TidyScores(PropertyTable):
             return super().mean(*args, **options)
         return pd.DataFrame(self).groupby("measure", sort=False)["value"].mean()
 
+    def pivot(self, **options: Any) -> pd.DataFrame:  # type: ignore[override]  # stricter stubs
+        """Return a row per question and a column per measure; with arguments as any DataFrame."""
+        rows = {"index": "query_id", "columns": "measure", "values": "value"}
+        return super().pivot(**options or rows)
+
+    def unstack(self, *args: Any, **options: Any) -> Any:
+        """Return a row per question and a column per measure; with arguments as any DataFrame."""
+        return super().unstack(*args, **options) if args or options else self.pivot()
+
     def __getitem__(self, key: Any) -> Any:
         """Return query_id -> value for the name of a measure; else as any DataFrame.
 

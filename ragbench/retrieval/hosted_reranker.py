@@ -72,12 +72,12 @@ class _Ranking(BaseModel):
 
 
 def is_hosted(name: object) -> bool:
-    """Return True if this is the name of a reranker of a server.
+    """Return True if this is the name of a reranker of a server, also one that lacks its model.
 
     >>> is_hosted("cohere:rerank-v3.5"), is_hosted("cross-encoder/ms-marco-MiniLM-L6-v2")
     (True, False)
     """
-    return isinstance(name, str) and name.partition(":")[0] in PROVIDERS and ":" in name
+    return isinstance(name, str) and name.partition(":")[0] in PROVIDERS
 
 
 class HostedReranker:
@@ -94,7 +94,7 @@ class HostedReranker:
         provider, _, model = name.partition(":")
         model, _, url = model.partition("@")  # a server's address, if one is named
         if not model:
-            raise ConfigError(f"reranker {name!r} names no model; write {provider}:<model>")
+            raise ConfigError(f"reranker {name!r} names no model; write '{provider}:<model>'")
         variable = f"{provider.upper()}_API_KEY"
         key = key_of(provider.upper())
         sends_requests = current_settings().replies != "offline" and active_dry_run() is None

@@ -201,7 +201,10 @@ def run_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str
             raise ConfigError(f"{len(rows)} runs begin with {run!r}")
         if not rows:
             known_ids = [row["id"][:12] for row in _newest_rows(connection, "", None, 50)]
-            raise ConfigError(unknown("run", run, known_ids))
+            problem = unknown("run", run, known_ids)
+            if not known_ids:
+                problem = f"unknown run {run!r}: the history holds no runs"
+            raise ConfigError(problem)
         row = dict(rows[0])
         of_run = select(tables.score).where(tables.score.c.run_id == row["id"])
         scores = pd.read_sql(of_run, connection).drop(columns="run_id").sort_values("measure")

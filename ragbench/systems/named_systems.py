@@ -218,6 +218,10 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
         try:
             check_retriever(spec)
         except ConfigError as exc:
+            if path.suffix == ".py":
+                raise ConfigError(
+                    f"{spec} holds the code of a system; name its function, '{path.stem}:<function>'"
+                ) from None
             raise ConfigError(f"unknown system {spec!r}: {exc}; a system is {_FORMS}") from exc
         return lambda dataset: Pipeline(dataset, spec)
     return lambda dataset: system

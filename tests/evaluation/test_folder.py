@@ -527,7 +527,7 @@ def test_several_results_are_what_each_is_by_itself(tmp_path: Path) -> None:
         assert_equal(copy.deepcopy(result), expected)
         assert_equal(result, expected)
         assert result.answers is result.answers
-        assert type(result.run) is dict
+        assert isinstance(result.run, dict)
         assert vars(result).keys().isdisjoint(("_run", "_answers"))  # not in memory twice
         assert_equal(pickle.loads(pickle.dumps(result)), expected)
         renamed = replace(result, name="other", answers=expected.answers[:1])

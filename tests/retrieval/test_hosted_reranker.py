@@ -100,7 +100,7 @@ def test_a_key_that_is_missing_is_named_before_anything_is_sent(
     llm_environment.delenv("COHERE_API_KEY", raising=False)
     with pytest.raises(ConfigError, match="cohere:rank-1: no key; set COHERE_API_KEY"):
         check_steps({"retriever": "bm25", "reranker": "cohere:rank-1"})
-    with pytest.raises(ConfigError, match="'voyage:' names no model; write voyage:<model>"):
+    with pytest.raises(ConfigError, match="'voyage:' names no model; write 'voyage:<model>'"):
         check_steps({"retriever": "bm25", "reranker": "voyage:"})
 
 

@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ragbench.retrieval.steps.values import read_step
 from ragbench.retrieval.weights import Weights
 from ragbench.types import Chunk, Run, chunk_places, chunks_by_id
 
+_KINDS_OF_RERANKERS = ("cross-encoder", "cross_encoder", "crossencoder", "reranker", "default")
 _DECIMALS = 6  # of compared values: the last bits differ between machines
 
 
@@ -127,6 +129,11 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
     if isinstance(user_model, type):
         user_model = user_model()
     is_name = isinstance(user_model, str) and bool(user_model.strip())
+    if is_name and user_model in _KINDS_OF_RERANKERS and not Path(user_model).exists():
+        raise ConfigError(
+            f"reranker {user_model!r} names no model; write 'cross-encoder/ms-marco-MiniLM-L6-v2', the name of "
+            "one on the hub, or its folder"
+        )
     if is_name:
         return None
     if not (callable(user_model) or hasattr(user_model, "predict")):

@@ -1,0 +1,315 @@
+"""First guesses of users who know pandas, ragas or DeepEval: each works, or one sentence names a call that
+works.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import ragbench as rb
+from ragbench.cli import app
+
+CORPUS = {
+    "cats": "Cats sleep most of the day.",
+    "dogs": "Dogs bark at night.",
+    "tax": "Income tax rises in May.",
+}
+QUERIES = {"q1": "How long do cats sleep?", "q2": "When do dogs bark?"}
+QRELS = {"q1": {"cats": 1}, "q2": {"dogs": 1}}
+
+
+@cache
+def dataset() -> Any:
+    return rb.Dataset.from_dicts(CORPUS, QUERIES, QRELS)
+
+
+@cache
+def results() -> Any:
+    return rb.evaluate(dataset(), {"a": "bm25", "b": "bm25"})
+
+
+def result() -> Any:
+    return results()["a"]
+
+
+WORKING: dict[str, Callable[[], Any]] = {
+    "means of groups": lambda: result().scores.groupby("measure").mean().loc["nDCG@10", "value"],
+    "several means of groups": lambda: (
+        result().scores.groupby("measure").agg(["mean", "std"])["value", "mean"]["nDCG@10"]
+    ),
+    "means of a column": lambda: result().scores.groupby("measure")["value"].mean()["nDCG@10"],
+    "means of a wide table": lambda: result().to_frame().mean()["nDCG@10"],
+    "a wide table": lambda: result().scores.pivot().loc["q1", "nDCG@10"],
+    "a wide table by its usual name": lambda: result().scores.unstack().loc["q1", "nDCG@10"],
+    "a pivoted table": lambda: result().scores.pivot_table(index="query_id", columns="measure")[
+        "value", "nDCG@10"
+    ]["q1"],
+}
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_tables_take_what_pandas_would_refuse_for_a_column_of_text(name: str) -> None:
+    assert WORKING[name]() == 1.0
+
+
+def test_a_table_of_correlations_leaves_out_texts() -> None:
+    assert "question" not in result().to_frame().corr()
+
+
+EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
+    "groups by an unknown column": (
+        lambda: result().scores.groupby("metric"),
+        "unknown column or row 'metric'; did you mean 'measure'?",
+    ),
+    "a pivot by an unknown column": (
+        lambda: result().scores.pivot(index="question_id", columns="measure", values="value"),
+        "'question_id'; did you mean 'query_id'?",
+    ),
+    "several columns": (
+        lambda: result().scores[["query_id", "score"]],
+        "'score'; did you mean 'value'?",
+    ),
+    "an order by an unknown column": (
+        lambda: result().measures.sort_values("mean"),
+        "'mean'; did you mean 'value'?",
+    ),
+    "a measure as a column": (lambda: result().scores.recall, "use table['R@10']"),
+    "a judged measure as a column": (
+        lambda: result().scores.faithfulness,
+        "use rb.evaluate(data, system, judge='provider:model', criteria=['faithfulness'])",
+    ),
+    "a run that is saved": (lambda: result().run.save(), "a dict; use rb.save(result, folder)"),
+    "a dict as a function": (
+        lambda: result().config(),
+        "result.config is a dict, not a function: leave out the parentheses",
+    ),
+    "a dict as a record": (
+        lambda: result().settings.perspectives,
+        "use result.settings['perspectives']",
+    ),
+    "a dict as a series": (
+        lambda: dataset().queries.head(),
+        "use pd.Series(dataset.queries).head",
+    ),
+    "a nested dict as a table": (
+        lambda: dataset().qrels.head(),
+        "use pd.DataFrame(dataset.qrels).head",
+    ),
+    "cases as a table": (
+        lambda: dataset().cases.head(),
+        "dataset.cases is a tuple; use pd.DataFrame(dataset.cases).head",
+    ),
+    "answers as a table": (lambda: result().answers.head(), "pd.DataFrame(result.answers).head"),
+    "a method as a table": (
+        lambda: results().leaderboard.sort_values("nDCG@10"),
+        "leaderboard is a method: write leaderboard().sort_values",
+    ),
+    "a method as a dict": (
+        lambda: results().leaderboard["nDCG@10"],
+        "leaderboard is a method: write leaderboard()['nDCG@10']",
+    ),
+    "a method in a loop": (
+        lambda: list(result().worst),
+        "worst is a method: write worst()",
+    ),
+    "scores of several results as a wide table": (
+        lambda: results().pivot_table(index="name"),
+        "use results.scores.pivot_table",
+    ),
+    "no system": (
+        lambda: rb.evaluate(dataset(), system=None),  # type: ignore[arg-type]
+        "or name a retriever, rb.evaluate(data, 'bm25')",
+    ),
+    "the system under another name": (
+        lambda: rb.evaluate(dataset(), query_engine=len),  # type: ignore[call-arg]
+        "unknown option 'query_engine'; did you mean 'system'?",
+    ),
+    "data under another name": (
+        lambda: rb.evaluate(test_cases=[]),  # type: ignore[call-arg]
+        "evaluate has no option 'test_cases'; did you mean 'dataset'?",
+    ),
+    "a reranker without a model": (
+        lambda: rb.evaluate(dataset(), "bm25", reranker="cohere"),
+        "reranker 'cohere' names no model; write 'cohere:<model>'",
+    ),
+    "a kind of reranker": (
+        lambda: rb.evaluate(dataset(), "bm25", reranker="cross-encoder"),
+        "write 'cross-encoder/ms-marco-MiniLM-L6-v2'",
+    ),
+    "a file of code": (lambda: rb.evaluate(dataset(), "app.py"), "name its function, 'app:<"),
+    "a module that is not public": (
+        lambda: rb.datasets(),  # type: ignore[operator]
+        "use the command `ragbench list datasets`",
+    ),
+    "what a module lacks": (
+        lambda: rb.datasets.names,  # type: ignore[attr-defined]
+        "use the command `ragbench list datasets`",
+    ),
+    "names of retrievers": (
+        lambda: rb.list_retrievers(),  # type: ignore[attr-defined]
+        "use the command `ragbench list retrievers`",
+    ),
+    "a plot of scores": (lambda: result().plot_scores(), "use rb.write_report(result"),
+    "a result as JSON": (
+        lambda: rb.to_json(result()),  # type: ignore[attr-defined]
+        "use rb.write_report(result, 'report.json')",
+    ),
+    "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
+}
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_a_guess_that_cannot_work_names_the_right_call(name: str) -> None:
+    guess, message = EXPLAINED[name]
+    with pytest.raises((AttributeError, TypeError, rb.RagbenchError)) as refused:
+        guess()
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_explained_values_are_what_they_were() -> None:
+    queries, cases = dataset().queries, dataset().cases
+    assert queries == QUERIES
+    assert repr(queries) == repr(QUERIES)
+    for copied in (copy.deepcopy(queries), copy.copy(queries), pickle.loads(pickle.dumps(queries))):
+        assert copied == QUERIES
+        assert type(copied) is type(queries)
+    assert isinstance(cases, tuple)
+    assert pickle.loads(pickle.dumps(cases)) == cases
+
+
+def test_methods_are_methods() -> None:
+    import inspect
+
+    leaderboard = results().leaderboard
+    assert inspect.isfunction(rb.Results.leaderboard)
+    assert list(inspect.signature(leaderboard).parameters) == ["measure", "measures"]
+    assert leaderboard.__name__ == "leaderboard"
+    assert leaderboard.__doc__ == rb.Results.leaderboard.__doc__
+    assert leaderboard == results().leaderboard
+    assert pickle.loads(pickle.dumps(result().mean))("nDCG@10") == 1.0
+    assert not hasattr(leaderboard, "sort_values")
+
+
+COMMANDS = {
+    "eval run.trec qrels.trec": "`ragbench score QRELS RUN` scores rankings",
+    "eval pydoc --system bm25": "write `ragbench eval bm25 --test-set pydoc`",
+    "eval pydoc bm25": "`ragbench eval bm25 --test-set pydoc`",
+    "eval -c grid.yaml": "write `ragbench sweep grid.toml`",
+    "view": "Did you mean 'explore'?",
+    "generate": "Did you mean 'testset generate'?",
+    "compare old new": "there is no folder old here; unknown run 'old': the history holds no runs",
+}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_line_that_cannot_work_names_the_right_one(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGBENCH_HISTORY", str(tmp_path / "history.db"))
+    done = CliRunner().invoke(app, line.split())
+    assert done.exit_code == 2
+    assert COMMANDS[line] in " ".join(re.sub("│", " ", done.output).split())
+
+
+_NEEDS_MORE = re.compile(r":model|beir/|hf:|[.]csv|grid|path|[(]file[)]|llm|dataclasses|questions$")
+"""In a call: a model, a download or a file of the user."""
+_ENDS = re.compile(
+    r", or |, which |, whose | or (?=rb[.]|result)|; | for |, of |, with |(?<=[)]), "
+)
+
+
+def named_calls() -> list[str]:
+    """Every call that a hint about a name at the root or of a record names."""
+    texts = dict(rb._CALLS)  # type: ignore[attr-defined]
+    for record in (rb.Result, rb.Results, rb.Dataset):
+        texts |= record._expected_names  # type: ignore[union-attr]
+    return sorted({part for text in texts.values() for part in _ENDS.split(text) if _is_code(part)})
+
+
+def _is_code(text: str) -> bool:
+    try:
+        compile(text, "hint", "eval")
+    except SyntaxError:
+        return False
+    return "rb." in text or re.match(r"(result|dataset)s?[.]", text) is not None
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The values of the names in the calls of hints."""
+    folder = tmp_path_factory.mktemp("results")
+    rb.save(results()["a"], folder / "a")
+    (folder.parent / "docs").mkdir()
+    (folder.parent / "docs" / "cats.md").write_text("Cats sleep most of the day.")
+    (folder.parent / "tests.yaml").write_text("cases: [{id: q1, question: 'How long?'}]")
+    one, other = results()
+    return {
+        "rb": rb,
+        "pd": pd,
+        "result": one,
+        "results": rb.Results([one, replace(other, name="name")]),
+        **dict.fromkeys(["dataset", "data"], dataset()),
+        **dict.fromkeys(["a", "baseline"], one),
+        **dict.fromkeys(["b", "other"], other),
+        "old": {f"q{i}": 0.0 for i in range(12)},
+        "new": {f"q{i}": i % 2 for i in range(12)},
+        **dict.fromkeys(["system", "chain"], lambda question: "Most of the day."),
+        "rows": [{"question": "How long?", "answer": "A day.", "contexts": ["Cats sleep a day."]}],
+        "tests": folder.parent / "tests.yaml",
+        "corpus": CORPUS,
+        "queries": QUERIES,
+        "qrels": QRELS,
+        "run": one.run,
+        "measures": ["nDCG@10"],
+        "measure": "nDCG@10",
+        "chunks": rb.chunk(CORPUS),
+        "chunker": "recursive",
+        "embedder": rb.retrieval.load_embedder("wordllama"),
+        "texts": list(CORPUS.values()),
+        "scores": one.scores,
+        "query_id": "q1",
+        "doc_id": "cats",
+        "query_ids": ["q1"],
+        "text": "?",
+        **dict.fromkeys(["n", "size", "seed"], 1),
+        "function": lambda case, answer, contexts: 1.0,
+        "question": "Is the answer polite?",
+        "of results": folder,
+        "of a result": folder / "a",
+        "of documents": folder.parent / "docs",
+    }
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+@pytest.mark.parametrize("call", named_calls())
+def test_a_call_that_a_hint_names_works(
+    call: str, names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if _NEEDS_MORE.search(call):
+        return
+    monkeypatch.chdir(tmp_path)
+    folder: Any = tmp_path / "new"
+    for start, kind in (
+        ("load_results", "results"),
+        ("load_result(", "a result"),
+        ("corpus", "documents"),
+    ):
+        if start in call and "from_" not in call:
+            folder = names[f"of {kind}"]
+    name = "pydoc" if "load_dataset" in call else "bm25"
+    with suppress(AssertionError):  # of a gate
+        eval(call, {**names, "folder": folder, "name": name})
