@@ -50,43 +50,42 @@ def score_chunks(
         DataError: a chunk of a document that the dataset lacks, or whose text is not the document's
             between its offsets.
     """
-    _check(dataset, chunks)
+    _check_texts(dataset, chunks)
     chunks_of = grouped(chunks, lambda chunk: chunk.doc_id)
     model = load_embedder(embedder)
     # one array per document; an empty one first, for a dataset without chunks
-    sizes: list[Floats] = [np.empty(0)]
-    cosines: list[Floats] = [np.empty(0)]
-    cuts: list[Floats] = [np.empty(0)]
-    n_characters = 0
-    n_distinct = 0
+    n_tokens: list[Floats] = [np.empty(0)]  # of each chunk
+    coherences: list[Floats] = [np.empty(0)]  # of each chunk
+    cuts: list[Floats] = [np.empty(0)]  # of each boundary: 1 inside a sentence, else 0
+    n_characters = 0  # of all chunks
+    n_distinct = 0  # of these, each character of a document counted once
     for documents in in_groups(dataset.corpus[doc_id] for doc_id in chunks_of):
         texts = [document.full_text for document in documents]
         sentences = [sentence_spans(text) for text in texts]
         vectors = _sentence_vectors(texts, sentences, model)
         offsets = token_offsets(texts, tokenizer)
-        for document, tokens, spans, rows in zip(
-            documents, offsets, sentences, vectors, strict=True
-        ):
+        for i, document in enumerate(documents):
             borders = [(chunk.start, chunk.end) for chunk in chunks_of[document.doc_id]]
             starts, ends = np.array(borders, dtype=np.int64).T
-            first, last = token_ranges(tokens, starts, ends)
-            sizes.append((last - first).astype(np.float64))
+            first_token, token_after = token_ranges(offsets[i], starts, ends)
+            n_tokens.append((token_after - first_token).astype(np.float64))
             n_characters += int((ends - starts).sum())
             n_distinct += total_length(starts, ends)
-            if spans:
-                cosines.append(_coherence(starts, ends, np.array(spans), rows))
-                cuts.append(_inside_sentences(np.r_[starts, ends], np.array(spans)))
-    n_tokens = np.concatenate(sizes)
+            if sentences[i]:
+                spans = np.array(sentences[i])
+                coherences.append(_coherence(starts, ends, spans, vectors[i]))
+                cuts.append(_inside_sentences(np.r_[starts, ends], spans))
+    sizes = np.concatenate(n_tokens)
     median = p95 = overlap = coherence = np.nan
-    if len(n_tokens):
-        median, p95 = np.percentile(n_tokens, [50, 95])
+    if len(sizes):
+        median, p95 = np.percentile(sizes, [50, 95])
     if n_characters:
         overlap = 1 - n_distinct / n_characters
     if knows(embedder, language_of(chunks)):
-        coherence = _mean(cosines)
+        coherence = _mean(coherences)
     values = {
-        "chunks": len(n_tokens),
-        "tokens_mean": _mean(sizes),
+        "chunks": len(sizes),
+        "tokens_mean": _mean(n_tokens),
         "tokens_median": median,
         "tokens_p95": p95,
         "overlap_ratio": overlap,
@@ -125,14 +124,15 @@ def _coherence(
     """
     rows = np.asarray(vectors, dtype=np.float64)  # of unit length
     cosines = np.einsum("ij,ij->i", rows[:-1], rows[1:])  # of each sentence and the next
-    sums = np.r_[0.0, np.cumsum(cosines), 0.0]  # the last 0 is for chunks after all sentences
-    first = np.searchsorted(sentences[:, 0], starts)
-    last = np.searchsorted(sentences[:, 1], ends, side="right") - 1
+    # sums[i]: of the cosines before sentence i; the last 0 is for chunks after all sentences
+    sums = np.r_[0.0, np.cumsum(cosines), 0.0]
+    first = np.searchsorted(sentences[:, 0], starts)  # first whole sentence of each chunk
+    last = np.searchsorted(sentences[:, 1], ends, side="right") - 1  # its last whole sentence
     n_pairs = np.maximum(last - first, 0)
-    values: Floats = np.divide(
+    coherence: Floats = np.divide(
         sums[last] - sums[first], n_pairs, out=np.full(len(starts), np.nan), where=n_pairs > 0
     )
-    return values
+    return coherence
 
 
 def _inside_sentences(borders: Ints, sentences: Ints) -> Floats:
@@ -145,12 +145,15 @@ def _inside_sentences(borders: Ints, sentences: Ints) -> Floats:
     return inside
 
 
-def _check(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
-    texts: dict[str, str] = {}
+def _check_texts(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
+    """Raise DataError for a chunk whose text is not that of its document between its offsets."""
+    doc_id = None
+    text = ""
     for chunk in chunks:
-        if chunk.doc_id not in texts:  # one at a time: chunks come in order
-            texts = {chunk.doc_id: text_behind(dataset, chunk)}
-        if texts[chunk.doc_id][chunk.start : chunk.end] != chunk.text:
+        if chunk.doc_id != doc_id:  # most chunks are of the document of the chunk before
+            doc_id = chunk.doc_id
+            text = text_behind(dataset, chunk)
+        if text[chunk.start : chunk.end] != chunk.text:
             raise DataError(
                 f"chunk {chunk.chunk_id!r} differs from the text of document {chunk.doc_id!r} "
                 f"from character {chunk.start} to {chunk.end}; offsets point into "

@@ -4,7 +4,7 @@ value.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
@@ -20,7 +20,7 @@ from ragbench.metrics.tidy import (
     tidy_cases,
     usable_cases,
 )
-from ragbench.types import Answer, Chunk, Dataset, chunks_by_id
+from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 _LABELS = {  # measure -> the label that it needs
     "ngram_redundancy": "",
@@ -99,16 +99,17 @@ def score_context(
             context without a text.
     """
     usable = usable_cases(dataset, answers)
-    by_id = chunks_by_id(chunks)
+    chunk_of = chunks_by_id(chunks)
     texts_of = context_texts([answer for _, answer in usable], chunks)
-    contexts = [texts_of[case.query_id] for case, _ in usable]
-    documents = [_documents(answer, by_id) for _, answer in usable]
+    documents_of = {case.query_id: _documents(answer, chunk_of) for case, answer in usable}
     has_passages = any(answer.passages for answer in answers)
-    is_matched = any(documents) or not has_passages  # passages to documents
-    n_documents, frequencies = _document_frequencies(tuple(_background(dataset, contexts)))
+    documents_are_known = any(documents_of.values()) or not has_passages
+    background = _background(dataset, list(texts_of.values()))
+    n_documents, frequencies = _document_frequencies(tuple(background))
     rows = {}
-    for i, (case, answer) in enumerate(usable):
-        texts = contexts[i]
+    for case, answer in usable:
+        texts = texts_of[case.query_id]
+        documents = documents_of[case.query_id]
         # one context after the other, so that `words` reads each of its texts once for all measures
         row = {
             "ngram_redundancy": ngram_redundancy(texts),
@@ -117,27 +118,14 @@ def score_context(
         context_words = [word for text in texts for word in words(text)]
         if context_words:
             row["unique_token_ratio"] = len(set(context_words)) / len(context_words)
-        grades = dataset.qrels.get(case.query_id, {})
-        relevant = case.first_alternatives(relevant_ids(grades))
-        if relevant and is_matched:
-            n_found = len(relevant & case.first_alternatives(documents[i]))
-            row["context_recall"] = n_found / len(relevant)
-            row["expected_document"] = float(n_found > 0)
+        if documents_are_known:
+            row |= _document_scores(case, documents, dataset.qrels.get(case.query_id, {}))
         if case.gold_facts:
             row |= _fact_scores(texts, case.gold_facts)
         ids = context_ids(answer)
-        context_chunks = [by_id[chunk_id] for chunk_id in ids if chunk_id in by_id]
-        is_unmatched = bool(ids) and not context_chunks  # such passages have no offsets
-        if case.evidence and not is_unmatched:
-            row["context_evidence_recall"] = evidence_recall(context_chunks, case.evidence)
-        expected = set(case.expected_chunks)
-        if expected:
-            row["context_chunk_recall"] = len(expected.intersection(ids)) / len(expected)
-        if case.query_type in MIN_DIVERSITY and ids and documents[i]:
-            diversity = len(documents[i]) / len(ids)
-            is_met = diversity >= MIN_DIVERSITY[case.query_type] - 1e-9
-            row["context_diversity"] = diversity
-            row["context_diversity_met"] = float(is_met)
+        row |= _chunk_scores(case, ids, chunk_of)
+        if ids and documents:
+            row |= _diversity_scores(case.query_type, len(documents) / len(ids))
         rows[case.query_id] = row
     measures = []
     for name, label in _LABELS.items():
@@ -146,6 +134,46 @@ def score_context(
     if any(case.query_type in MIN_DIVERSITY for case in dataset.cases):
         measures += _OF_TYPES
     return tidy_cases(dataset.cases, measures, rows)
+
+
+def _document_scores(
+    case: Case, documents: Collection[str], grades: Mapping[str, int]
+) -> dict[str, float]:
+    """Return context_recall and expected_document, by the documents of a context and their relevance
+    grades; {} if none is relevant.
+    """
+    relevant = case.first_alternatives(relevant_ids(grades))
+    if not relevant:
+        return {}
+    n_found = len(relevant & case.first_alternatives(documents))
+    return {"context_recall": n_found / len(relevant), "expected_document": float(n_found > 0)}
+
+
+def _chunk_scores(
+    case: Case, ids: Sequence[str], chunk_of: Mapping[str, Chunk]
+) -> dict[str, float]:
+    """Return context_evidence_recall and context_chunk_recall of the contexts with these ids, each if
+    the case has its label.
+    """
+    scores = {}
+    chunks = [chunk_of[chunk_id] for chunk_id in ids if chunk_id in chunk_of]
+    has_no_offsets = bool(ids) and not chunks  # the contexts are passages without a known place
+    if case.evidence and not has_no_offsets:
+        scores["context_evidence_recall"] = evidence_recall(chunks, case.evidence)
+    expected = set(case.expected_chunks)
+    if expected:
+        scores["context_chunk_recall"] = len(expected.intersection(ids)) / len(expected)
+    return scores
+
+
+def _diversity_scores(query_type: str, diversity: float) -> dict[str, float]:
+    """Return context_diversity and whether it is enough for this type of question; {} for a type
+    without a minimum.
+    """
+    if query_type not in MIN_DIVERSITY:
+        return {}
+    is_met = diversity >= MIN_DIVERSITY[query_type] - 1e-9
+    return {"context_diversity": diversity, "context_diversity_met": float(is_met)}
 
 
 def _fact_scores(texts: Sequence[str], facts: Sequence[tuple[str, ...]]) -> dict[str, float]:
@@ -172,12 +200,12 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
     >>> ngram_redundancy(["the tower opened in 1889", "it opened in 1889 in Paris"])
     0.333333333
     """
-
     if not texts:
         return math.nan
+    ngrams = [_ngrams(text) for text in _sample(texts)]
     overlaps = []
-    for first, second in combinations([_ngrams(text) for text in _sample(texts)], 2):
-        n_fewer = max(min(len(first), len(second)), 1)
+    for first, second in combinations(ngrams, 2):
+        n_fewer = max(min(len(first), len(second)), 1)  # 1: a text without words shares nothing
         overlaps.append(len(first & second) / n_fewer)
     return round(float(np.mean(overlaps or [0.0])), 9)
 
@@ -208,13 +236,19 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
 
 
 def _tfidf_redundancy(texts: Sequence[str], n_documents: int, frequencies: Counter[str]) -> float:
-    """Return the TF-IDF similarity of the texts of one context, in [0, 1]; NaN without a text."""
+    """Return the mean cosine over all pairs of TF-IDF vectors of the texts of one context, in [0, 1];
+    NaN without a text.
+
+    Args:
+        n_documents: the number of texts in the background.
+        frequencies: word -> number of texts in the background that have it.
+    """
     if not texts:
         return math.nan
     sample = _sample(texts)
-    # the sum over all pairs: each vector times the sum of the vectors before it
-    similarity = 0.0
-    total: defaultdict[str, float] = defaultdict(float)
+    # the sum of the products of all pairs: each vector times the sum of the vectors before it
+    sum_of_pairs = 0.0
+    sum_before: defaultdict[str, float] = defaultdict(float)  # word -> value, of unit vectors
     for text in sample:
         vector = {}
         for word, count in Counter(words(text)).items():
@@ -222,10 +256,10 @@ def _tfidf_redundancy(texts: Sequence[str], n_documents: int, frequencies: Count
             vector[word] = count * idf
         length = math.sqrt(math.fsum(value**2 for value in vector.values()))
         for word, value in vector.items():
-            similarity += 2 * total[word] * value / length
-            total[word] += value / length
-    n_pairs = max(len(sample) * (len(sample) - 1), 1)
-    mean = min(max(similarity / n_pairs, 0.0), 1.0)
+            sum_of_pairs += 2 * sum_before[word] * value / length  # 2: of (a, b) and (b, a)
+            sum_before[word] += value / length
+    n_ordered_pairs = max(len(sample) * (len(sample) - 1), 1)
+    mean = min(max(sum_of_pairs / n_ordered_pairs, 0.0), 1.0)
     return round(mean, 9)
 
 
@@ -255,12 +289,12 @@ def _background(dataset: Dataset, contexts: Sequence[Sequence[str]]) -> list[str
     return [document.full_text for document in documents[::step]]
 
 
-def _documents(answer: Answer, by_id: Mapping[str, Chunk]) -> set[str]:
+def _documents(answer: Answer, chunk_of: Mapping[str, Chunk]) -> set[str]:
     """Return the documents that the contexts of an answer are from, as far as they are known."""
     documents = set()
     passage_of = answer.passage_of
     for context_id in context_ids(answer):
-        source = passage_of.get(context_id) or by_id[context_id]
+        source = passage_of.get(context_id) or chunk_of[context_id]
         if source.doc_id:
             documents.add(source.doc_id)
     return documents

@@ -209,18 +209,18 @@ def decide_overall(
     """
     check_weights(weights)
     check_thresholds(thresholds)
-    by_query = answers_by_query(dataset, answers)
-    values = values_by_query(scores)
-    citing = any(answer.citations for answer in answers)
-    figures = latency_figures(dataset.cases, by_query)
+    answer_of = answers_by_query(dataset, answers)
+    scores_of = values_by_query(scores)
+    any_citations = any(answer.citations for answer in answers)
+    figures = latency_figures(dataset.cases, answer_of)
     weighted_parts = [part for part in PARTS if weights.get(part, 0) > 0]
-    rows: dict[str, dict[str, float]] = {}
+    rows: dict[str, dict[str, float]] = {}  # query_id -> measure -> value
     reasons: dict[str, tuple[str, ...]] = {}
     for case in dataset.cases:
         query_id = case.query_id
-        answer = by_query.get(query_id)
-        case_scores = values.get(query_id, {})
-        parts = overall_parts(case, answer, case_scores, citing=citing)
+        answer = answer_of.get(query_id)
+        case_scores = scores_of.get(query_id, {})
+        parts = overall_parts(case, answer, case_scores, citing=any_citations)
         row = {"overall": weighted_overall(parts, weights=weights)}
         for part in weighted_parts:
             row[f"overall_{part}"] = parts[part]
@@ -229,7 +229,7 @@ def decide_overall(
             answer,
             case_scores,
             thresholds=thresholds,
-            citing=citing,
+            citing=any_citations,
             relevant=dataset.qrels.get(query_id, {}),
             figures=figures,
         )
@@ -239,35 +239,30 @@ def decide_overall(
         elif _is_decided(case, answer, parts, case_scores, thresholds, figures):
             row["pass_rate"] = 1.0
         rows[query_id] = row
-    scored: set[str] = set()
+    scored: set[str] = set()  # measures with a value for some case
     for row in rows.values():
         scored.update(measure for measure, value in row.items() if not math.isnan(value))
-    answerable = {case.query_id for case in dataset.cases if case.answerable}
-    unanswered = {
-        query_id for query_id in answerable if state_of(by_query.get(query_id)) != "answered"
-    }
+    answerable = [case.query_id for case in dataset.cases if case.answerable]
+    unanswered = [each for each in answerable if state_of(answer_of.get(each)) != "answered"]
     # without any part, as where only retrieval is labelled, a missing answer is not an overall of 0
-    if "overall" in scored or unanswered == answerable:
+    if "overall" in scored or len(unanswered) == len(answerable):
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
     part_measures = [f"overall_{part}" for part in weighted_parts]
-    shown = [measure for measure in part_measures if measure in scored]
-    return tidy_cases(dataset.cases, ("overall", *shown, "pass_rate"), rows), reasons
+    scored_parts = [measure for measure in part_measures if measure in scored]
+    return tidy_cases(dataset.cases, ("overall", *scored_parts, "pass_rate"), rows), reasons
 
 
 def overall_parts(
     case: Case, answer: Answer | None, scores: Mapping[str, float], *, citing: bool = False
 ) -> dict[str, float]:
-    """Return the parts of one answer's overall, NaN where unscored; all are NaN if no answer was
-    expected or given.
+    """Return part (one of `PARTS`) -> its value for one answer; NaN where it is unscored. All are NaN
+    if no answer was expected or given.
 
-    They are semantic_similarity, llm_correctness, required_keywords, expected_document,
-    citation_content, 1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims
-    and expected_citations. If a judge was asked, its verdict takes the place of the parts that
-    compare words: "llm_correctness" of "semantic", "gold_facts" and "expected_claims",
-    "llm_hallucination" of "hallucination". An answer without citations has 0 for "citation" if its
-    case asks for some (`min_citations`, `expected_citations`) or another answer of the same system
-    cites: otherwise omitting citations would be rewarded.
+    Most parts are a measure in `scores`. Where a judge has scored the answer, the parts that compare
+    words are NaN (`REPLACED_BY_JUDGE`). An answer without citations has 0 for "citation" if its case
+    asks for some (`min_citations`, `expected_citations`) or another answer of the same system cites:
+    otherwise omitting citations would be rewarded.
 
     Args:
         case: its labels.
@@ -286,14 +281,15 @@ def overall_parts(
     def score(measure: str) -> float:
         return scores.get(measure, math.nan)
 
-    uncited = not answer.citations and (citing or case.min_citations or case.expected_citations)
+    asks_for_citations = case.min_citations or case.expected_citations
+    lacks_citations = not answer.citations and (citing or asks_for_citations)
     parts = {
         "semantic": score("semantic_similarity"),
         "llm_correctness": score("llm_correctness"),
         "keyword": keyword_coverage(wording(answer), case.required_keywords),
         "expected_document": score("expected_document"),
         # citation_accuracy would need another threshold
-        "citation": 0.0 if uncited else score("citation_content"),
+        "citation": 0.0 if lacks_citations else score("citation_content"),
         "hallucination": round(1 - score("claim_support"), 9),
         "llm_hallucination": round(1 - score("llm_faithfulness"), 9),
         "gold_facts": score("gold_fact_coverage"),
@@ -345,18 +341,20 @@ def failure_reasons(
     state = state_of(answer)
     if state == "failed":
         return [f"failed: {answer.error}" if answer.error else "failed"]
-    stopped = {"guardrail_blocked", "no_context"} & set(answer.flags)
-    if case.answerable and (stopped or state == "abstained"):
+    stop_flags = {"guardrail_blocked", "no_context"} & set(answer.flags)
+    if case.answerable and (stop_flags or state == "abstained"):
         outcome = answer.outcome if answer.abstained else "an empty text"
-        return [f"abstained ({', '.join(sorted(stopped)) or outcome}) where an answer was expected"]
+        how = ", ".join(sorted(stop_flags)) or outcome
+        return [f"abstained ({how}) where an answer was expected"]
     reasons = []
     if thresholds.get("outcome", 0) > 0:
-        reasons = _wrong_outcome(case, answer, bool(stopped))
+        reasons = _wrong_outcome(case, answer, bool(stop_flags))
     if reasons and not case.answerable:
         return reasons  # other problems follow from this
     parts = overall_parts(case, answer, scores, citing=citing)
     for part, shortfall in shortfalls(parts, thresholds=thresholds).items():
-        reasons.append(_missed(part, case, answer, relevant, parts[part]) or shortfall)
+        missing_items = _missing_items(part, case, answer, relevant, parts[part])
+        reasons.append(missing_items or shortfall)
     if scores.get("forbidden_claims_absent", 1.0) < 1:
         reasons.append("states a forbidden claim")
     return reasons + requirements_missed(case, answer, thresholds, figures)
@@ -391,10 +389,12 @@ def requirements_missed(
     return reasons
 
 
-def _missed(
+def _missing_items(
     part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float
 ) -> str:
-    """Return the missing items of a part below its threshold, by name; "" for a part without items."""
+    """Return a clause that names what an answer lacks in a part below its threshold, such as "missing
+    keywords: spring"; "" for a part without items. `value` is of the part.
+    """
     text = wording(answer)
     if part == "keyword":
         return f"missing keywords: {', '.join(missing_keywords(text, case.required_keywords))}"
@@ -435,12 +435,9 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
     if expected is None:
         return []
     if outcome == expected:
-        states_nothing = answer.abstained or read_outcome(answer.text) != "success"
-        has_contexts = bool(answer.contexts or answer.passages)
-        may_answer = expected != "no_results" or stopped or states_nothing or has_contexts
-        if may_answer:
-            return []
-        return ["answered without any context where no_results was expected"]
+        if expected == "no_results" and not stopped and _states_without_context(answer):
+            return ["answered without any context where no_results was expected"]
+        return []
     if outcome != "uncertain":
         return [f"outcome {outcome} where {expected} was expected"]
     if answer.abstained:
@@ -452,6 +449,13 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
         doubts.append("no citations")
     reasons = f" ({', '.join(doubts)})" if doubts else ""
     return [f"outcome {outcome}{reasons} where {expected} was expected"]
+
+
+def _states_without_context(answer: Answer) -> bool:
+    """Return True if an answer states something although the system had no context for it."""
+    has_context = bool(answer.contexts or answer.passages)
+    states_something = not answer.abstained and read_outcome(answer.text) == "success"
+    return states_something and not has_context
 
 
 def _is_decided(

@@ -48,27 +48,36 @@ def score_interventions(
     >>> score_interventions(data, [Answer("q", "In 1889.")], swapped, {}).tail(1).values.tolist()
     [['q', 'robust:swap-number', 0.0]]
     """
-    case_of = dataset.case_of
     if not variations:
         return score_frame(())
-    untouched = _correct(dataset, answers, judgements.get("untouched", ()))
+    original_of = dataset.case_of
+    correct_before = _correct(dataset, answers, judgements.get("untouched", ()))
     rows: list[tuple[str, str, float]] = []
-    for query_id, is_correct in untouched.items():
+    for query_id, is_correct in correct_before.items():
         rows.append((query_id, "correct:untouched", is_correct))
     for name, (cases, varied) in variations.items():
         judged = judgements.get(name, ())
-        changed = _correct(replace(dataset, cases=cases, qrels={}), varied, judged)
-        same_facts = set()
+        # the judge saw the labels of the changed questions; only equal ones are the question's own
+        same_labels = set()
         for case in cases:
-            if _answer_labels(case) == _answer_labels(case_of[case.query_id]):
-                same_facts.add(case.query_id)
-        judged_alike = [judgement for judgement in judged if judgement.query_id in same_facts]
+            if _answer_labels(case) == _answer_labels(original_of[case.query_id]):
+                same_labels.add(case.query_id)
+        judged_alike = [judgement for judgement in judged if judgement.query_id in same_labels]
         for query_id, is_correct in _correct(dataset, varied, judged_alike).items():
             rows.append((query_id, f"correct:{name}", is_correct))
-        is_same = expectation(name) == "the same answer"
+
+        changed = replace(dataset, cases=cases, qrels={})
+        correct_after = _correct(changed, varied, judged)
+        expects_same_answer = expectation(name) == "the same answer"
         for case, answer in zip(cases, varied, strict=True):
-            original = case_of[case.query_id]
-            value = _met(case, original, answer, untouched, changed, is_same=is_same)
+            value = _robustness(
+                case,
+                answer,
+                was_correct=correct_before.get(case.query_id, False),
+                is_correct=correct_after.get(case.query_id),
+                has_same_labels=case.query_id in same_labels,
+                expects_same_answer=expects_same_answer,
+            )
             rows.append((case.query_id, f"robust:{name}", value))
     return score_frame(rows)
 
@@ -80,24 +89,25 @@ def _answer_labels(case: Case) -> tuple[object, object]:
     return case.gold_facts, case.reference_answer
 
 
-def _met(
+def _robustness(
     case: Case,
-    original: Case,
     answer: Answer,
-    untouched: Mapping[str, bool],
-    changed: Mapping[str, bool],
     *,
-    is_same: bool,
+    was_correct: bool,
+    is_correct: bool | None,
+    has_same_labels: bool,
+    expects_same_answer: bool,
 ) -> float:
     """Return 1.0 if an answer meets the labels of a changed question, 0.0 if not, NaN if the labels do not
     decide it or the request failed.
 
     Args:
         case: the question with its labels after the intervention.
-        original: the question with its labels before.
         answer: the answer after the intervention.
-        untouched, changed: query_id -> True if the answer is correct, before and after.
-        is_same: True if the intervention expects the same answer.
+        was_correct: True if the answer before the intervention was correct.
+        is_correct: True if the answer is correct by the changed labels; None if they do not decide it.
+        has_same_labels: True if the intervention leaves gold facts and reference answer as they were.
+        expects_same_answer: True if the intervention expects the same answer.
     """
     if answer.failed:
         return math.nan
@@ -109,16 +119,15 @@ def _met(
         return 1.0
     if not case.gold_facts and not case.reference_answer and case.forbidden_claims:
         return 1.0
-    is_correct = changed.get(case.query_id)
-    was_correct = untouched.get(case.query_id, False)
     if is_correct is None:
         return math.nan
-    if _answer_labels(case) != _answer_labels(original):
-        is_open = answer.abstained and not was_correct
-        return math.nan if is_open else float(is_correct)
+    if not has_same_labels:
+        # an abstention from what was not known before shows nothing
+        shows_nothing = answer.abstained and not was_correct
+        return math.nan if shows_nothing else float(is_correct)
     if was_correct:
         return float(is_correct)
-    if is_correct and is_same:
+    if is_correct and expects_same_answer:
         return 0.0  # it was to stay wrong
     return math.nan
 
@@ -133,19 +142,20 @@ def _correct(
     token_f1 with the reference answer, of at least 0.5 is correct. Left out are failed requests,
     questions without any of these, and unanswerable ones, unless a judge scored them.
     """
-    correct: dict[str, bool] = {}
+    by_labels: dict[str, bool] = {}
     for query_id, (case, answer) in answered_cases(dataset, answers).items():
         text = wording(answer)
         reference = case.reference_answer or ""
         if case.gold_facts:
-            correct[query_id] = gold_fact_coverage(text, case.gold_facts) >= _RIGHT
+            by_labels[query_id] = gold_fact_coverage(text, case.gold_facts) >= _RIGHT
         elif reference.strip():
-            correct[query_id] = token_f1(text, reference) >= _RIGHT
+            by_labels[query_id] = token_f1(text, reference) >= _RIGHT
     judged = score_judgements(judgements).query("measure == 'llm_correctness'").dropna()
-    correct |= dict(zip(judged["query_id"], judged["value"] >= _RIGHT, strict=True))
+    by_judge = dict(zip(judged["query_id"], judged["value"] >= _RIGHT, strict=True))
     abstained = {answer.query_id for answer in answers if answer.abstained}
-    labelled = set()
+    wrong_abstentions = {}
     for case in dataset.cases:
-        if case.answerable and any(_answer_labels(case)):
-            labelled.add(case.query_id)
-    return correct | dict.fromkeys(abstained & labelled, False)
+        has_answer = case.answerable and any(_answer_labels(case))
+        if has_answer and case.query_id in abstained:
+            wrong_abstentions[case.query_id] = False
+    return by_labels | by_judge | wrong_abstentions
