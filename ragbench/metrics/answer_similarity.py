@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -82,12 +83,16 @@ def token_f1(answer: str, reference: str) -> float:
     >>> token_f1("The tower is in Paris, France.", "in Paris")
     0.5714285714285715
     """
-    words_of_answer, words_of_reference = squad_words(answer), squad_words(reference)
+    words_of_answer = squad_words(answer)
+    words_of_reference = squad_words(reference)
     if not words_of_answer or not words_of_reference:
         return float(answer.strip().casefold() == reference.strip().casefold())
-    common = (Counter(words_of_answer) & Counter(words_of_reference)).total()
-    precision, recall = common / len(words_of_answer), common / len(words_of_reference)
-    return 2 * precision * recall / (precision + recall) if common else 0.0
+    n_common = (Counter(words_of_answer) & Counter(words_of_reference)).total()
+    if n_common == 0:
+        return 0.0
+    precision = n_common / len(words_of_answer)
+    recall = n_common / len(words_of_reference)
+    return 2 * precision * recall / (precision + recall)
 
 
 def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
@@ -127,32 +132,37 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
             )
     if not facts:
         return []
-    normal_text, readings, language = _read(text)
-    stated = []
-    for fact in facts:
-        is_stated = False
-        for form in map(language.with_points, fact):
-            if _states(normal_text, readings, form) or _states_with_gaps(
-                normal_text, form, language
-            ):
-                is_stated = True
-                break
-        stated.append(is_stated)
-    return stated
+    searched = _searched(text)
+    return [any(_states_wording(searched, wording) for wording in fact) for fact in facts]
+
+
+class _Searched(NamedTuple):
+    """A text in which wordings are searched: with decimal points, its `readings` (words with a blank
+    before, between and after them, once with "4 183" as two numbers and once as one), its language.
+    """
+
+    text: str
+    readings: Sequence[str]
+    language: Language
+
+
+def _searched(text: str) -> _Searched:
+    language = detect_language([text] if _DECIMAL.search(text) else [])
+    text = language.with_points(text)
+    readings = dict.fromkeys((_spaced(text), _spaced(_SPACE.sub("", text))))
+    return _Searched(text, [*readings], language)
 
 
 def _spaced(text: str) -> str:
     return f" {' '.join(words(text))} "
 
 
-def _read(text: str) -> tuple[str, list[str], Language]:
-    """Return a text with decimal points, its words with blanks between and around them in both
-    readings, and its language."""
-    language = detect_language([text] if _DECIMAL.search(text) else [])
-    text = language.with_points(text)
-    # "4 183" may be one number or two.
-    readings = dict.fromkeys((_spaced(text), _spaced(_SPACE.sub("", text))))
-    return text, [*readings], language
+def _states_wording(searched: _Searched, wording: str) -> bool:
+    """Return True if a text has the words of a wording in a row, or nearly so (`gold_fact_coverage`)."""
+    form = searched.language.with_points(wording)
+    if _states(searched.text, searched.readings, form):
+        return True
+    return _states_with_gaps(searched.text, form, searched.language)
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
@@ -182,10 +192,11 @@ def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
         )
     if not keywords:
         return []
-    text, readings, language = _read(answer)
+    searched = _searched(answer)
     missing = []
     for keyword in dict.fromkeys(keywords):
-        if not _states(text, readings, language.with_points(keyword)):
+        form = searched.language.with_points(keyword)
+        if not _states(searched.text, searched.readings, form):
             missing.append(keyword)
     return missing
 
@@ -266,7 +277,8 @@ def _states_signs(answer: str, wording: str) -> bool:
     pattern = re.escape(parts[0])
     for part, following in pairwise(parts):
         are_words = part[-1].isalnum() and following[0].isalnum()
-        pattern += (r"\s+" if are_words else r"\s*") + re.escape(following)
+        white_space = r"\s+" if are_words else r"\s*"
+        pattern += white_space + re.escape(following)
     not_before = SPACED if parts[0].isalnum() else re.escape(parts[0])
     not_after = SPACED if parts[-1].isalnum() else re.escape(parts[-1])
     stated = regex.compile(f"(?<!{not_before}){pattern}(?!{not_after})", regex.V1)
@@ -281,30 +293,33 @@ def _has_short_word(wording: str) -> bool:
 def _states_with_gaps(text: str, wording: str, language: Language) -> bool:
     """Return True if a sentence of the text has the words of a wording in their order, with up to
     `_MAX_BETWEEN` other words between them: function words, or any where the wording has a number;
-    never numbers or denials."""
-    parts = words(wording)
-    if len(parts) < _MIN_WORDS or _OPERATOR.search(wording) or UNSPACED.search(wording):
+    never numbers or denials. Wordings of less than three words, with operators, or in a script
+    without spaces are not looked for.
+    """
+    wanted = words(wording)
+    if len(wanted) < _MIN_WORDS or _OPERATOR.search(wording) or UNSPACED.search(wording):
         return False
-    allowed = None if any(part[-1].isdigit() for part in parts) else language.function_words
+    has_number = any(word[-1].isdigit() for word in wanted)
+    allowed = None if has_number else language.function_words
     for part in _SENTENCE_END.split(text):
         sentence = words(part)
-        starts = [i for i, word in enumerate(sentence) if word == parts[0]]
-        if any(_follow(sentence, start, parts, allowed) for start in starts):
+        starts = [i for i, word in enumerate(sentence) if word == wanted[0]]
+        if any(_follow(sentence, start, wanted, allowed) for start in starts):
             return True
     return False
 
 
 def _follow(
-    sentence: Sequence[str], start: int, parts: Sequence[str], allowed: Collection[str] | None
+    sentence: Sequence[str], start: int, wanted: Sequence[str], allowed: Collection[str] | None
 ) -> bool:
-    """Return True if the parts follow each other in a sentence from `start` on, with few other words
-    between them and no denial before or between them.
+    """Return True if the wanted words follow each other in a sentence from `start` on, with few other
+    words between them and no denial before or between them.
 
     `allowed` are the words that may be between them; None allows every word that is not a number.
     """
     between: list[str] = []
     place = start
-    for part in parts:
+    for part in wanted:
         while place < len(sentence) and sentence[place] != part:
             between.append(sentence[place])
             place += 1
@@ -333,16 +348,23 @@ def facts_without_source(dataset: Dataset) -> list[tuple[str, str]]:
     """
     missing = []
     for case in dataset.cases:
-        spans = [span for span in case.evidence if span.doc_id in dataset.corpus]
-        texts = [dataset.corpus[span.doc_id].full_text[span.start : span.end] for span in spans]
-        if not texts:
-            for doc_id in relevant_ids(dataset.qrels.get(case.query_id, {})):
-                if doc_id in dataset.corpus:
-                    texts.append(dataset.corpus[doc_id].full_text)
+        texts = _labelled_texts(dataset, case)
         for fact in case.gold_facts:
             if texts and not any(stated_facts(text, [fact])[0] for text in texts):
                 missing.append((case.query_id, fact[0]))
     return missing
+
+
+def _labelled_texts(dataset: Dataset, case: Case) -> list[str]:
+    """Return the texts of a case's evidence or, if it has none, of its relevant documents; those that
+    the corpus has.
+    """
+    corpus = dataset.corpus
+    spans = [span for span in case.evidence if span.doc_id in corpus]
+    if spans:
+        return [corpus[span.doc_id].full_text[span.start : span.end] for span in spans]
+    doc_ids = relevant_ids(dataset.qrels.get(case.query_id, {}))
+    return [corpus[doc_id].full_text for doc_id in doc_ids if doc_id in corpus]
 
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
@@ -387,12 +409,10 @@ def score_answers(
     Raises:
         DataError: an answer to a question that the dataset lacks, or two answers to one question.
     """
-    answered = answered_cases(dataset, answers)
-    texts = {query_id: wording(answer) for query_id, (_, answer) in answered.items()}
-    rows: dict[str, dict[str, float]] = {}
-    references = {}
-    for query_id, (case, _) in answered.items():
-        text = texts[query_id]
+    rows: dict[str, dict[str, float]] = {}  # query_id -> measure -> value
+    compared: dict[str, tuple[str, str]] = {}  # query_id -> answer and reference
+    for query_id, (case, answer) in answered_cases(dataset, answers).items():
+        text = wording(answer)
         row = {
             "gold_fact_coverage": gold_fact_coverage(text, case.gold_facts),
             "vital_fact_coverage": gold_fact_coverage(text, case.vital_facts),
@@ -404,14 +424,12 @@ def score_answers(
         reference = case.reference_answer or ""
         if reference.strip():
             row["token_f1"] = token_f1(text, reference)
-            references[query_id] = reference
+            compared[query_id] = (text, reference)
         rows[query_id] = row
-    is_known = knows(embedder, answer_language(dataset, answers))
-    if references:
-        pairs = [(texts[query_id], reference) for query_id, reference in references.items()]
-        similarities = _similarities(pairs, load_embedder(embedder))
-        for query_id, similarity in zip(references, similarities.tolist(), strict=True):
-            rows[query_id]["semantic_similarity"] = similarity if is_known else math.nan
+    if compared and knows(embedder, answer_language(dataset, answers)):
+        similarities = _similarities([*compared.values()], load_embedder(embedder))
+        for query_id, similarity in zip(compared, similarities.tolist(), strict=True):
+            rows[query_id]["semantic_similarity"] = similarity
     measures = list(ANSWER_MEASURES)
     if any(case.required_keywords for case in dataset.cases):
         measures += ["required_keywords", "contains_all"]
@@ -521,12 +539,14 @@ def score_own(
     usable = usable_cases(dataset, answers)
     texts = context_texts([answer for _, answer in usable], chunks)
     rows: dict[str, dict[str, float]] = {case.query_id: {} for case in dataset.cases}
-    judged = one_of_each(dataset, dataset.qrels)
-    judged_cases = {query_id: grades for query_id, grades in judged.items() if query_id in rows}
-    ranked = one_of_each(dataset, documents or {})
+    qrels = {}  # without judgements of questions that are no cases
+    for query_id, grades in one_of_each(dataset, dataset.qrels).items():
+        if query_id in rows:
+            qrels[query_id] = grades
+    run = one_of_each(dataset, documents or {})
     for measure in measures:
         if measure.level == "document":
-            values = own_ranking_values(measure, ranked, judged_cases)
+            values = own_ranking_values(measure, run, qrels)
         else:
             values = _own_answer_values(measure, usable, texts)
         for query_id, value in values.items():

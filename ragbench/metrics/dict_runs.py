@@ -8,7 +8,7 @@ digits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
@@ -55,26 +55,36 @@ def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
     scores = _scores(run)
     if judged_grade is None or scores is None or _look_like_scores(qrels):
         return None
-    judged_sizes = _lengths(qrels, qrels)
-    judged_query = np.repeat(np.arange(len(qrels)), judged_sizes)
+    numbers = np.arange(len(qrels))  # of the queries
+    judged_query = np.repeat(numbers, _lengths(qrels, qrels))
 
-    # all rows of the run whose query is judged, in the order of the judged queries
+    # arrays with an entry per row of the run whose query is judged, by the order of the qrels
     sizes = _lengths(run, qrels)
-    query = np.repeat(np.arange(len(qrels)), sizes)
+    query = np.repeat(numbers, sizes)
     has_other_queries = len(query) < len(scores)
-    is_in_other_order = list(run) != [name for name in qrels if name in run]
+    is_in_other_order = list(run) != [query_id for query_id in qrels if query_id in run]
     if has_other_queries or is_in_other_order:
         # the scores are in the order of the run: read them in the order of the judged queries
-        scores = _scores({name: run.get(name, {}) for name in qrels})
+        scores = _scores({query_id: run.get(query_id, {}) for query_id in qrels})
         assert scores is not None  # they were finite numbers above
     rank = _ranks(query, single_precision(scores), qrels, run)
-    grades = (map(qrels[name].get, run.get(name, ()), repeat(_UNJUDGED)) for name in qrels)
-    grade = np.fromiter(chain.from_iterable(grades), np.int64, len(query))
-    is_judged = np.flatnonzero(grade != _UNJUDGED)
-    in_order = is_judged[np.lexsort((rank[is_judged], query[is_judged]))]
-    return JudgedRanks(
-        judged_query, judged_grade, query[in_order], rank[in_order], grade[in_order], sizes
-    )
+    grade = _grades_of_rows(qrels, run, len(query))
+    judged_rows = np.flatnonzero(grade != _UNJUDGED)
+    by_query_and_rank = np.lexsort((rank[judged_rows], query[judged_rows]))
+    rows = judged_rows[by_query_and_rank]
+    return JudgedRanks(judged_query, judged_grade, query[rows], rank[rows], grade[rows], sizes)
+
+
+def _grades_of_rows(
+    qrels: Mapping[str, Mapping[str, int]], run: Mapping[str, Mapping[str, float]], n_rows: int
+) -> Ints:
+    """Return the grade of each document that the run ranks for a judged query, in the order of the
+    qrels, then of the run; `_UNJUDGED` for a document without a grade.
+    """
+    grades = []  # an iterator per query
+    for query_id, grade_of in qrels.items():
+        grades.append(map(grade_of.get, run.get(query_id, ()), repeat(_UNJUDGED)))
+    return np.fromiter(chain.from_iterable(grades), np.int64, n_rows)
 
 
 def single_precision(scores: Floats) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -91,10 +101,12 @@ def falling(single: np.ndarray[Any, np.dtype[np.float32]]) -> Ints:
 
 
 def _has_plain_ids(nested: Any) -> bool:
-    """Return True for a dict of dicts, not empty, whose ids are all ASCII text."""
-    if type(nested) is not dict or not nested or set(map(type, nested.values())) != {dict}:
+    """Return True for a dict of dicts, not empty, whose query ids are text and whose document ids are
+    all ASCII text.
+    """
+    if type(nested) is not dict or not nested:
         return False
-    if set(map(type, nested)) != {str}:
+    if set(map(type, nested.values())) != {dict} or set(map(type, nested)) != {str}:
         return False
     if not set(map(type, chain.from_iterable(nested.values()))) <= {str}:
         return False
@@ -102,6 +114,7 @@ def _has_plain_ids(nested: Any) -> bool:
 
 
 def _values(nested: Mapping[str, Mapping[str, Any]]) -> chain[Any]:
+    """Return the grades or scores of all queries, one after the other."""
     return chain.from_iterable(row.values() for row in nested.values())
 
 
@@ -136,8 +149,10 @@ def _look_like_scores(qrels: Mapping[str, Mapping[str, int]]) -> bool:
     return all(len(set(row.values())) == len(row) for row in qrels.values())
 
 
-def _lengths(nested: Mapping[str, Mapping[str, Any]], names: Sequence[str] | Any) -> Ints:
-    return np.fromiter((len(nested.get(name, ())) for name in names), np.int64, len(names))
+def _lengths(nested: Mapping[str, Mapping[str, Any]], query_ids: Collection[str]) -> Ints:
+    """Return the number of documents of each of these queries; 0 for one that is not there."""
+    lengths = (len(nested.get(query_id, ())) for query_id in query_ids)
+    return np.fromiter(lengths, np.int64, len(query_ids))
 
 
 def _ranks(
@@ -155,16 +170,17 @@ def _ranks(
     key = (query << 32) + falling(single)  # one number sorts faster than two keys
     order = np.argsort(key, kind="stable")
     sizes = np.bincount(query, minlength=len(qrels))
-    first_rows = np.cumsum(sizes) - sizes
+    first_rows = np.cumsum(sizes) - sizes  # of each query
     ranks = np.empty(len(query), dtype=np.int64)
     ranks[order] = np.arange(len(query)) - first_rows[query]
+    # queries with equal scores, which are few, are ranked again with the ids
     ordered = key[order]
     is_tied = ordered[1:] == ordered[:-1]
-    names = list(qrels)
+    query_ids = list(qrels)
     for number in np.unique(query[1:][is_tied]).tolist():
         start, size = int(first_rows[number]), int(sizes[number])
-        ids = list(run[names[number]])
+        doc_ids = list(run[query_ids[number]])
         scores = single[start : start + size].tolist()
-        best_first = sorted(range(size), key=lambda row: (scores[row], ids[row]), reverse=True)
+        best_first = sorted(range(size), key=lambda row: (scores[row], doc_ids[row]), reverse=True)
         ranks[start + np.array(best_first)] = np.arange(size)
     return ranks

@@ -90,10 +90,12 @@ def score_run(
 
 
 def _refuse_several(run: Any) -> None:
-    """Raise DataError for a mapping of names to runs."""
-    first = next(iter(run.values()), None) if isinstance(run, Mapping) else None
-    row = next(iter(first.values()), None) if isinstance(first, Mapping) else None
-    if isinstance(row, Mapping | list):
+    """Raise DataError for a mapping of names to runs: three levels deep, where a run has two."""
+    if not isinstance(run, Mapping):
+        return
+    first = next(iter(run.values()), None)
+    value = next(iter(first.values()), None) if isinstance(first, Mapping) else None
+    if isinstance(value, Mapping | list):
         raise DataError(
             "run has several runs by name; score each, as in "
             "{name: rb.score_run(qrels, run) for name, run in runs.items()}, which rb.compare takes"
@@ -183,21 +185,12 @@ def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.D
         table = table_of_ranks(ranks, parsed)
         if np.nansum(table) > 0:  # else a warning may be due
             return tidy([*cast(Qrels, qrels)], names, table)
-    if _are_all(qrels, float) and _are_all(run, int):
-        raise DataError(
-            "the grades are numbers with a point and the scores are whole numbers; "
-            f"{_EXCHANGED} If not, make the grades whole with int()"
-        )
-    if _are_lists(qrels) and _are_all(run, int):
-        raise DataError(
-            "the judgements are lists of documents and the scores are whole numbers; "
-            f"{_EXCHANGED} If not, make the scores numbers with a point"
-        )
+    _refuse_exchanged(qrels, run)
     judged, ranked = _judged_and_ranked(qrels, run)
     doc_ids = ranked["doc_id"].unique()
     if not all(map(str.isascii, doc_ids)):
-        same = ids_in_known_form(doc_ids, set(judged["doc_id"]))
-        ranked = ranked.assign(doc_id=ranked["doc_id"].replace(same))
+        known_form = ids_in_known_form(doc_ids, set(judged["doc_id"]))  # such as other accents
+        ranked = ranked.assign(doc_id=ranked["doc_id"].replace(known_form))
     _warn_of_exchange(judged, ranked)
     data = _numbered(qrels, judged, ranked)
     table = value_table(data, parsed)
@@ -206,11 +199,28 @@ def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.D
     return tidy(data.query_ids, names, table)
 
 
+def _refuse_exchanged(qrels: Any, run: Any) -> None:
+    """Raise DataError if the types of the values show that judgements and run are exchanged."""
+    if not _are_all(run, int):
+        return
+    if _are_all(qrels, float):
+        raise DataError(
+            "the grades are numbers with a point and the scores are whole numbers; "
+            f"{_EXCHANGED} If not, make the grades whole with int()"
+        )
+    if _are_lists(qrels):
+        raise DataError(
+            "the judgements are lists of documents and the scores are whole numbers; "
+            f"{_EXCHANGED} If not, make the scores numbers with a point"
+        )
+
+
 def _judged_and_ranked(qrels: Any, run: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return judgements and a run in any form as frames (`to_frame`).
 
     Raises:
-        DataError: one of them cannot be read; if both can be the other way round, it says so.
+        DataError: one of them cannot be read; if both can be read the other way round, the message
+            asks whether they were exchanged.
     """
     try:
         return to_frame(qrels, int), to_frame(run, float)
@@ -218,7 +228,7 @@ def _judged_and_ranked(qrels: Any, run: Any) -> tuple[pd.DataFrame, pd.DataFrame
         try:
             to_frame(run, int)
             to_frame(qrels, float)
-        except DataError:
+        except DataError:  # not exchanged
             raise exc from None
         raise DataError(f"{exc}; {_EXCHANGED}") from exc
 
@@ -278,10 +288,11 @@ def _warn_of_foreign_ids(
             "are both of the same dataset and split?"
         )
     documents = set(judged["doc_id"])
-    foreign = set(ranked["doc_id"]) - documents
-    if chunks := sorted(doc_id for doc_id in foreign if doc_id.rpartition("#")[0] in documents):
+    unjudged = set(ranked["doc_id"]) - documents
+    chunk_ids = [each for each in unjudged if each.rpartition("#")[0] in documents]
+    if chunk_ids:
         warn_user(
-            f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every "
+            f"the run has chunk ids such as {min(chunk_ids)!r} where documents are judged, so every "
             "measure is 0; turn it into a run of documents first: to_documents(run, chunks)"
         )
 
@@ -323,14 +334,17 @@ def _numbered(qrels: Any, judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedR
     query_ids = query_ids or judged["query_id"].unique().tolist()
     if not query_ids:
         raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-    first_queries = pd.Series(query_ids, dtype=judged["query_id"].dtype)
-    queries, _ = pd.factorize(pd.concat([first_queries, judged["query_id"], ranked["query_id"]]))
+    # `factorize` numbers values in the order of their first occurrence: query_ids get 0, 1, 2, ...
+    in_order = pd.Series(query_ids, dtype=judged["query_id"].dtype)
+    queries, _ = pd.factorize(pd.concat([in_order, judged["query_id"], ranked["query_id"]]))
     queries = queries[len(query_ids) :].astype(np.int64)
     documents, doc_ids = pd.factorize(pd.concat([judged["doc_id"], ranked["doc_id"]]))
     documents = documents.astype(np.int64)
-    end = len(judged)
-    judged_pairs = Pairs(queries[:end], documents[:end], judged.iloc[:, 2].to_numpy())
-    ranked_pairs = Pairs(queries[end:], documents[end:], ranked.iloc[:, 2].to_numpy())
+    n_judged = len(judged)
+    grades = judged["relevance"].to_numpy()
+    scores = ranked["score"].to_numpy()
+    judged_pairs = Pairs(queries[:n_judged], documents[:n_judged], grades)
+    ranked_pairs = Pairs(queries[n_judged:], documents[n_judged:], scores)
     if _has_duplicates(judged_pairs, len(doc_ids)):
         refuse_duplicates(judged, "qrels")
     if _has_duplicates(ranked_pairs, len(doc_ids)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -67,15 +67,13 @@ def score_retrieval(
             `chunks`.
     """
     frames = []
-    for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures):
-        if not prefix:
+    for level in _judged_levels(dataset, chunk_run, chunks, joined, measures):
+        if level.prefix == "":
             ranked = one_of_each(dataset, run)
-        elif chunk_run is not None:
-            ranked = chunk_run
         else:
-            ranked = run
-        frame = score_run(qrels, ranked, names)
-        frames.append(frame.assign(measure=prefix + frame["measure"]))
+            ranked = run if chunk_run is None else chunk_run
+        frame = score_run(level.qrels, ranked, level.measures)
+        frames.append(frame.assign(measure=level.prefix + frame["measure"]))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -130,57 +128,73 @@ def retrieval_levels(
     return tuple(levels)
 
 
-def _judgements(
+class _JudgedLevel(NamedTuple):
+    """A level of retrieval: the `prefix` of its measures ("", "span:" or "chunk:"), its judgements, and
+    the names of its measures without the prefix.
+    """
+
+    prefix: str
+    qrels: Qrels
+    measures: list[str]
+
+
+def _judged_levels(
     dataset: Dataset,
     chunk_run: Run | None,
     chunks: Sequence[Chunk],
     joined: Collection[str],
     measures: Sequence[str],
-) -> Iterator[tuple[str, Qrels, list[str]]]:
-    """Yield for each level among `measures` the prefix of its names ("", "span:" or "chunk:"), its
-    judgements, and the names of its measures without the prefix.
+) -> Iterator[_JudgedLevel]:
+    """Yield each level among `measures` with its judgements.
 
     Raises:
         DataError: the labels or the run do not allow a level, or the chunks are of another chunking.
     """
     levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
-    names_of: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}  # level -> names of its measures
     for name in measures:
         measure = measure_of(name)
         parsed = parse_measure(measure.name.removeprefix(f"{measure.level}:"))
         names_of.setdefault(measure.level, []).append(str(parsed))
+    lacking = {"span": "gold evidence in these chunks", "chunk": "a labelled chunk in this run"}
     for level, names in names_of.items():
-        if level == "document":
-            yield "", one_of_each(dataset, dataset.qrels), names
-            continue
-        if level not in levels:
-            lacks = (
-                "gold evidence in these chunks"
-                if level == "span"
-                else "a labelled chunk in this run"
-            )
+        if level != "document" and level not in levels:
             raise DataError(
-                f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {lacks}"
+                f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has "
+                f"{lacking[level]}"
             )
-        labelled: Qrels = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
-        if level == "span":
-            from ragbench.metrics.spans import evidence_chunks  # without it `score_run` is light
+        if level == "document":
+            yield _JudgedLevel("", one_of_each(dataset, dataset.qrels), names)
+        elif level == "span":
+            qrels = _span_judgements(dataset, chunk_run or {}, chunks, joined)
+            yield _JudgedLevel("span:", qrels, names)
+        else:
+            labelled = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
+            yield _JudgedLevel("chunk:", labelled, names)
 
-            # Passages of other systems may have no offsets in the documents, so some unknown ids
-            # are not an error.
-            query_of = {}  # of each chunk in the run
-            for query_id, row in (chunk_run or {}).items():
-                query_of.update(dict.fromkeys(row, query_id))
-            chunk_ids = {chunk.chunk_id for chunk in chunks}
-            if len(chunk_ids) < len(chunks):
-                raise DataError("two chunks have the same id; pass the chunks of one chunking")
-            if query_of and chunk_ids.isdisjoint(query_of):
-                chunk_id, query_id = next(iter(query_of.items()))
-                raise DataError(unknown_chunk(chunk_id, query_id, len(chunks)))
-            labelled = evidence_chunks(dataset, chunks, _SHARED)
-            if joined:
-                labelled = _in_reach(labelled, chunk_run or {}, chunks, joined)
-        yield f"{level}:", labelled, names
+
+def _span_judgements(
+    dataset: Dataset, run: Run, chunks: Sequence[Chunk], joined: Collection[str]
+) -> Qrels:
+    """Return query_id -> the chunks that hold gold evidence, as `score_retrieval` defines it.
+
+    Raises:
+        DataError: two chunks have one id, or no chunk of the run is among `chunks`.
+    """
+    from ragbench.metrics.spans import evidence_chunks  # without it `score_run` is light
+
+    query_of = {}  # of each chunk in the run
+    for query_id, scores in run.items():
+        query_of.update(dict.fromkeys(scores, query_id))
+    chunk_ids = {chunk.chunk_id for chunk in chunks}
+    if len(chunk_ids) < len(chunks):
+        raise DataError("two chunks have the same id; pass the chunks of one chunking")
+    # some unknown ids are no error: passages of other systems may have no offsets in the documents
+    if query_of and chunk_ids.isdisjoint(query_of):
+        chunk_id, query_id = next(iter(query_of.items()))
+        raise DataError(unknown_chunk(chunk_id, query_id, len(chunks)))
+    qrels = evidence_chunks(dataset, chunks, _SHARED)
+    return _in_reach(qrels, run, chunks, joined) if joined else qrels
 
 
 def _in_reach(labelled: Qrels, run: Run, chunks: Sequence[Chunk], joined: Collection[str]) -> Qrels:
@@ -227,7 +241,7 @@ def retrieval_ceilings(
     [1.0, 0.5]
     """
     frames = []
-    for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures):
-        frame = ceilings(qrels, names)
-        frames.append(frame.assign(measure=prefix + frame["measure"]))
+    for level in _judged_levels(dataset, chunk_run, chunks, joined, measures):
+        frame = ceilings(level.qrels, level.measures)
+        frames.append(frame.assign(measure=level.prefix + frame["measure"]))
     return pd.concat(frames, ignore_index=True)
