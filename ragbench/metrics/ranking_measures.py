@@ -227,11 +227,9 @@ def table_of_ranks(
     without judgements. With `ideal`, compute the values of the best possible rankings.
     """
     n = len(judged.sizes)
-    order = np.lexsort((-judged.judged_grade, judged.judged_query))
-    query, grade = judged.judged_query[order], judged.judged_grade[order]
-    best = _Hits(query, np.arange(len(query)) - np.searchsorted(query, query), grade)
-    table = np.empty((len(measures), n))
+    best = _ideal_rankings(judged)
     ranked = _Hits(judged.query, judged.rank, judged.grade)
+    table = np.empty((len(measures), n))
     for row, measure in enumerate(measures):
         relevant = best.where(best.grade >= measure.rel)
         if ideal:
@@ -239,22 +237,38 @@ def table_of_ranks(
         else:
             documents = JudgedDocuments(measure, n, ranked, judged.sizes, relevant, best)
         table[row] = _FORMULAS[measure.name](documents)
-    table[:, np.bincount(judged.judged_query, minlength=n) == 0] = np.nan
+    n_judged = np.bincount(judged.judged_query, minlength=n)
+    table[:, n_judged == 0] = np.nan
     return table
 
 
+def _ideal_rankings(judged: JudgedRanks) -> _Hits:
+    """Return all judged documents of each query, ranked by their grade, the highest first."""
+    order = np.lexsort((-judged.judged_grade, judged.judged_query))
+    query = judged.judged_query[order]
+    first_of_query = np.searchsorted(query, query)  # the row at which its query begins
+    return _Hits(query, np.arange(len(query)) - first_of_query, judged.judged_grade[order])
+
+
 def _judged_ranks(data: JudgedRun) -> JudgedRanks:
-    judged, run, n = data.qrels, data.run, len(data.documents)
-    # few documents are judged: look up the pairs of those only
-    row = np.flatnonzero(np.isin(run.document, judged.document))
-    keys, pairs = judged.query * n + judged.document, run.query[row] * n + run.document[row]
-    _, match, hit = np.intersect1d(keys, pairs, assume_unique=True, return_indices=True)
-    query, rank = run.query[row[hit]], _ranks(data)[row[hit]]
+    """Return the ranks of the judged documents in a run, by query, then by rank."""
+    judged, run = data.qrels, data.run
+    # few documents are judged: look up the pairs of query and document of those only
+    rows = np.flatnonzero(np.isin(run.document, judged.document))
+    n_documents = len(data.documents)
+    judged_pairs = judged.query * n_documents + judged.document  # a number per pair
+    run_pairs = run.query[rows] * n_documents + run.document[rows]
+    _, in_judged, in_run = np.intersect1d(
+        judged_pairs, run_pairs, assume_unique=True, return_indices=True
+    )
+    hits = rows[in_run]  # rows of the run with a judged document
+    query = run.query[hits]
+    rank = _ranks(data)[hits]
+    grade = judged.value[in_judged]
     order = np.lexsort((rank, query))
-    grade = judged.value[match[order]]
     n_queries = len(data.query_ids)
-    sizes = np.bincount(run.query, minlength=n_queries)[:n_queries]
-    return JudgedRanks(judged.query, judged.value, query[order], rank[order], grade, sizes)
+    sizes = np.bincount(run.query, minlength=n_queries)[:n_queries]  # without unjudged queries
+    return JudgedRanks(judged.query, judged.value, query[order], rank[order], grade[order], sizes)
 
 
 def _ranks(data: JudgedRun) -> Ints:
@@ -263,15 +277,15 @@ def _ranks(data: JudgedRun) -> Ints:
     """
     query, document, value = data.run
     key = (query << 32) + falling(single_precision(value))  # one number sorts faster than two keys
-    order = np.argsort(key, kind="stable")
+    order = np.argsort(key, kind="stable")  # the rows by query, then by falling score
     has_ties = (np.diff(key[order]) == 0).any()
     if has_ties:  # the code points of ids sort as trec_eval's bytes do
-        by_id = np.empty(len(data.documents), dtype=np.int64)
-        by_id[data.documents.argsort()] = np.arange(len(by_id))
-        order = np.lexsort((-by_id[document], key))
-    ranks = np.empty(len(order), dtype=np.int64)
+        place_of_id = np.empty(len(data.documents), dtype=np.int64)  # of each document
+        place_of_id[data.documents.argsort()] = np.arange(len(place_of_id))
+        order = np.lexsort((-place_of_id[document], key))
     ordered = query[order]
     first_of_query = np.searchsorted(ordered, ordered)  # the position at which its query begins
+    ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order)) - first_of_query
     return ranks
 
@@ -368,21 +382,23 @@ def _binary_preference(judged: JudgedDocuments) -> Floats:
     not relevant ones above it.
     """
     rel = judged.measure.rel
-    not_relevant = judged.best.where(judged.best.grade < rel)
-    n_relevant = judged.n_relevant
-    limit = np.minimum(_count(not_relevant, judged.n), n_relevant)
+    n_relevant = judged.n_relevant  # of each query
+    n_not_relevant = _count(judged.best.where(judged.best.grade < rel), judged.n)
+    most_above = np.minimum(n_not_relevant, n_relevant)
     is_relevant = judged.hits.grade >= rel
+    # of each relevant document that the ranking holds: the not relevant ones above it
     n_above = _running_count(judged.hits.query, ~is_relevant)[is_relevant]
     seen = judged.seen
-    lost = _divide(np.minimum(n_above, n_relevant[seen.query]), limit[seen.query])
+    lost = _divide(np.minimum(n_above, n_relevant[seen.query]), most_above[seen.query])
     return _divide(_sums(seen, 1 - lost, judged.n), n_relevant)
 
 
 def _running_count(query: Ints, counts: Bools) -> Ints:
     """Return for each row how many rows of its query up to it count; rows are ordered by query."""
     total = np.cumsum(counts)
-    before = np.concatenate([[0], total])[np.searchsorted(query, query)]
-    running: Ints = total - before
+    first_of_query = np.searchsorted(query, query)
+    before_query = np.concatenate([[0], total])[first_of_query]
+    running: Ints = total - before_query
     return running
 
 
@@ -430,6 +446,9 @@ def _nth(hits: _Hits) -> Ints:
 
 
 def _dcg(hits: _Hits, n: int, is_exponential: bool) -> Floats:
+    """Return the discounted cumulative gain of each of n queries; the gain of a grade is the grade, or
+    if `is_exponential` 2^grade - 1.
+    """
     gain = 2.0**hits.grade - 1 if is_exponential else hits.grade
     return _sums(hits, gain / _by_rank(hits, lambda rank: math.log2(rank + 2)), n)
 
@@ -438,10 +457,10 @@ def _by_rank(hits: _Hits, function: Callable[[int], float]) -> Floats:
     """Return the function of each rank, by the C library as in trec_eval: numpy's may differ in the
     last bit.
     """
-    table: Floats = np.array(
-        [function(rank) for rank in range(int(hits.rank.max(initial=-1)) + 1)]
-    )[hits.rank]
-    return table
+    lowest_rank = int(hits.rank.max(initial=-1))
+    value_at = np.array([function(rank) for rank in range(lowest_rank + 1)])
+    values: Floats = value_at[hits.rank]
+    return values
 
 
 def _count(hits: _Hits, n: int) -> Ints:
@@ -449,12 +468,13 @@ def _count(hits: _Hits, n: int) -> Ints:
 
 
 def _sums(hits: _Hits, weights: Floats, n: int) -> Floats:
-    return np.bincount(hits.query, weights, minlength=n).astype(
-        np.float64, copy=False
-    )  # it counts in ints if empty
+    """Return for each of n queries the sum of the weights of its documents."""
+    sums = np.bincount(hits.query, weights, minlength=n)
+    return sums.astype(np.float64, copy=False)  # it counts in ints if empty
 
 
 def _divide(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Floats:
+    """Return the quotients; 0 where the denominator is 0."""
     quotient: Floats = np.divide(
         numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0
     )

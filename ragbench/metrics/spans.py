@@ -19,7 +19,7 @@ that hold evidence.
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,16 @@ from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
 Range = tuple[str, int, int]
 """A document, and the characters from a start to an end."""
 
-Tokens = tuple[Any, int, int]
-"""The tokens of a chunk's document, the number of the chunk's first one, and how many it has."""
+
+class Tokens(NamedTuple):
+    """The tokens of a chunk: the `offsets` of all tokens of its document (a row with start and end
+    each), the position of the chunk's `first` token among them, and the number `n` of its tokens.
+    """
+
+    offsets: Any
+    first: int
+    n: int
+
 
 Borders = Mapping[str, Ints]
 """Document -> the starts and the ends of ranges, in two rows."""
@@ -101,19 +109,19 @@ def score_spans(
         return tidy([], [], [])
     rankings = _rankings(dataset, cases, run, chunks)
     tokens = _tokens(dataset, rankings, tokenizer) if budgets else {}
-    borders = _chunk_borders(chunks, cases)
-    rows = []
+    chunk_borders = _chunk_borders(chunks, cases)
+    rows = []  # of each case, the values in the order of `names`
     for case, ranked in zip(cases, rankings, strict=True):
         truth = _evidence(case.evidence)
         n_truth = sum(total_length(*spans) for spans in truth.values())
         at_depths = _scores_at_depths(truth, n_truth, ranked, ks)
-        omega = _omega(truth, borders)
+        omega = _precision_omega(truth, chunk_borders)
         recalls = []
         for budget in budgets:
             ranges = _ranges_in_budget(budget, ranked, tokens)
             recalls.append(_n_covered(truth, ranges) / n_truth)
         rows.append([*at_depths, omega, *recalls])
-    table = np.array(rows).T
+    table = np.array(rows).T  # measures x cases
     if budgets:
         areas = _area(budgets, table[-len(budgets) :])
         table = np.vstack([table, areas])
@@ -191,10 +199,11 @@ def total_length(starts: Ints, ends: Ints) -> int:
     >>> total_length(np.array([5, 0, 20]), np.array([8, 6, 21]))
     9
     """
-    total = reach = 0
+    total = 0
+    counted_to = 0  # no later range has a new character before this one
     for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):  # most are few
-        total += max(0, end - max(start, reach))
-        reach = max(reach, end)
+        total += max(0, end - max(start, counted_to))
+        counted_to = max(counted_to, end)
     return total
 
 
@@ -214,13 +223,14 @@ def evidence_chunks(
         grades = relevant.setdefault(case.query_id, {})
         for span in case.evidence:
             check_span(span)
+            # one entry per chunk of the document
             starts, ends = borders[span.doc_id]
             n_shared = np.minimum(ends, span.end) - np.maximum(starts, span.start)
             n_shorter = np.minimum(ends - starts, span.end - span.start)
-            is_enough = n_shared >= np.maximum(fraction * n_shorter, 1)
-            for position in np.flatnonzero(is_enough).tolist():
+            is_relevant = n_shared >= np.maximum(fraction * n_shorter, 1)
+            for position in np.flatnonzero(is_relevant).tolist():
                 grades[by_document[span.doc_id][position].chunk_id] = 1
-            if not is_enough.any():
+            if not is_relevant.any():
                 grades[f"evidence {n_spans} that no chunk holds"] = 1
             n_spans += 1
     return relevant
@@ -249,7 +259,11 @@ def _whole_numbers(what: str, values: Sequence[int]) -> list[int]:
 
 
 def _trimmed(dataset: Dataset, case: Case, span: Span) -> Range:
-    """Return a span of evidence without white space at its ends."""
+    """Return a span of evidence without white space at its ends.
+
+    Raises:
+        DataError: it is not a range of characters, or its document is not in the corpus.
+    """
     check_span(span)
     if span.doc_id not in dataset.corpus:
         raise DataError(
@@ -260,11 +274,11 @@ def _trimmed(dataset: Dataset, case: Case, span: Span) -> Range:
 
 
 def _evidence(spans: Sequence[Span]) -> Borders:
+    """Return the borders of spans by document; DataError for one that is no range of characters."""
     for span in spans:
         check_span(span)
-    return _borders(
-        ((span.doc_id, span.start, span.end) for span in spans), [span.doc_id for span in spans]
-    )
+    ranges = [(span.doc_id, span.start, span.end) for span in spans]
+    return _borders(ranges, [span.doc_id for span in spans])
 
 
 def _range(chunk: Chunk) -> Range:
@@ -272,11 +286,15 @@ def _range(chunk: Chunk) -> Range:
 
 
 def _borders(ranges: Iterable[Range], doc_ids: Iterable[str]) -> Borders:
-    borders: dict[str, list[tuple[int, int]]] = {doc_id: [] for doc_id in doc_ids}
+    """Return the borders of the ranges in these documents, and leave out all others."""
+    pairs_of: dict[str, list[tuple[int, int]]] = {doc_id: [] for doc_id in doc_ids}
     for doc_id, start, end in ranges:
-        if doc_id in borders:
-            borders[doc_id].append((start, end))
-    return {i: np.array(pairs, dtype=np.int64).reshape(-1, 2).T for i, pairs in borders.items()}
+        if doc_id in pairs_of:
+            pairs_of[doc_id].append((start, end))
+    borders = {}
+    for doc_id, pairs in pairs_of.items():
+        borders[doc_id] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return borders
 
 
 def _chunk_borders(chunks: Iterable[Chunk], cases: Iterable[Case]) -> Borders:
@@ -296,13 +314,18 @@ def _n_covered(truth: Borders, ranges: Iterable[Range]) -> int:
     return sum(_n_shared(spans, borders[doc_id]) for doc_id, spans in truth.items())
 
 
-def _omega(truth: Borders, borders: Borders) -> float:
+def _precision_omega(truth: Borders, chunk_borders: Borders) -> float:
+    """Return the fraction of evidence in the chunks that hold a character of it, each counted once; 0
+    if no chunk does.
+    """
     n_hits = n_read = 0
     for doc_id, spans in truth.items():
-        starts, ends = borders[doc_id][:, :, None]
-        reading = borders[doc_id][:, ((starts < spans[1]) & (ends > spans[0])).any(axis=1)]
-        n_hits += _n_shared(spans, reading)
-        n_read += total_length(*reading)  # text in several chunks counts once
+        chunks = chunk_borders[doc_id]
+        starts, ends = chunks[:, :, None]  # chunks x 1, compared with the spans
+        overlaps = (starts < spans[1]) & (ends > spans[0])  # chunks x spans
+        read = chunks[:, overlaps.any(axis=1)]
+        n_hits += _n_shared(spans, read)
+        n_read += total_length(*read)  # text in several chunks counts once
     return n_hits / max(n_read, 1)
 
 
@@ -320,24 +343,23 @@ def _rankings(
             f"none of the run's {len(run):,} queries (the first is {next(iter(run))!r}) is a "
             f"question of {dataset.name!r}: the run belongs to another dataset"
         )
-    number = chunk_places(chunks)
+    place_of = chunk_places(chunks)
     rankings = []
     for case in cases:
         scores = run.get(case.query_id, {})
         for chunk_id in scores:
-            if chunk_id not in number:
+            if chunk_id not in place_of:
                 raise DataError(unknown_chunk(chunk_id, case.query_id, len(chunks)))
-        order = sorted((-score, number[chunk_id]) for chunk_id, score in scores.items())
-        rankings.append([chunks[i] for _, i in order])
+        # chunks of equal score by their places
+        best_first = sorted((-score, place_of[chunk_id]) for chunk_id, score in scores.items())
+        rankings.append([chunks[place] for _, place in best_first])
     return rankings
 
 
 def _tokens(
     dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str
 ) -> dict[str, Tokens]:
-    """Return chunk_id -> its tokens, for the chunks in the rankings: the offsets of all tokens of the
-    document, the position of the chunk's first token, and their number.
-    """
+    """Return chunk_id -> its tokens, for the chunks in the rankings."""
     chunks = {chunk.chunk_id: chunk for ranked in rankings for chunk in ranked}
     by_document = grouped(chunks.values(), lambda chunk: chunk.doc_id).values()
     tokens: dict[str, Tokens] = {}
@@ -347,7 +369,7 @@ def _tokens(
         ends = [piece.end for piece in pieces]
         firsts, lasts = token_ranges(offsets, starts, ends)
         for piece, first, last in zip(pieces, firsts.tolist(), lasts.tolist(), strict=True):
-            tokens[piece.chunk_id] = (offsets, first, last - first)
+            tokens[piece.chunk_id] = Tokens(offsets, first, last - first)
     return tokens
 
 
@@ -373,9 +395,13 @@ def _ranges_in_budget(
 
 
 def _area(budgets: Sequence[int], recalls: Floats) -> Floats:
-    """Return the mean recall over all budgets up to the largest; `recalls` has a row per budget."""
+    """Return the mean recall over all budgets up to the largest (trapezoids, from recall 0 at budget
+    0), one value per question; `recalls` has the shape (budgets, questions).
+    """
     order = np.argsort(budgets)
     x = np.r_[0, np.asarray(budgets)[order]]
     y = np.vstack([np.zeros(recalls.shape[1]), recalls[order]])
-    area: Floats = ((y[1:] + y[:-1]) / 2 * np.diff(x)[:, None]).sum(axis=0) / x[-1]
-    return area
+    heights = (y[1:] + y[:-1]) / 2
+    widths = np.diff(x)[:, None]
+    mean_recalls: Floats = (heights * widths).sum(axis=0) / x[-1]
+    return mean_recalls

@@ -177,12 +177,11 @@ def over_budget(
     >>> over_budget({"total": 900.0}, {"p95": 1000}, {("p95", 1000): 1200.0})
     ['p95 of the total over all questions with this budget 1200 ms > 1000 ms']
     """
-    latency = by_stage(latency_ms)
-    budget = by_stage(budget_ms, min)
+    ms_of = by_stage(latency_ms)
     late = []
-    for stage, limit in budget.items():
-        if latency.get(stage, 0.0) > limit:
-            late.append(f"{stage} {latency[stage]:g} ms > {limit:g} ms")
+    for stage, limit in by_stage(budget_ms, min).items():
+        if ms_of.get(stage, 0.0) > limit:
+            late.append(f"{stage} {ms_of[stage]:g} ms > {limit:g} ms")
     for (name, limit), value in _figures_of(budget_ms, figures).items():
         if value > limit:
             late.append(
@@ -266,24 +265,18 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
             no known outcome.
     """
     cases = dataset.cases
-    by_query = answers_by_query(dataset, answers)
-    outcomes = {query_id: outcome_of(answer) for query_id, answer in by_query.items()}
-    figures = latency_figures(cases, by_query)
+    answer_of = answers_by_query(dataset, answers)
+    figures = latency_figures(cases, answer_of)
     rows = {}
     for case in cases:
-        outcome = outcomes.get(case.query_id, "failed")
-        answer = None if outcome == "failed" else by_query[case.query_id]
+        answer = answer_of.get(case.query_id)
+        outcome = "failed" if answer is None else outcome_of(answer)
         row: dict[str, float] = {}
         if case.expected_outcome:
             row["outcome_correct"] = float(outcome == case.expected_outcome)
-        required = set(case.required_flags)
-        if required:
-            flags = set(answer.flags) if answer else set()
-            row["required_flags"] = len(required & flags) / len(required)
-        if case.min_citations is not None:
-            is_cited = answer is not None and n_citations(answer) >= case.min_citations
-            row["min_citations"] = float(is_cited)
-        if answer is not None:
+        if answer is None or outcome == "failed":
+            row |= _scores_of_failure(case)
+        else:
             row |= _scores_of_answer(case, answer, figures)
         rows[case.query_id] = row
     measures = []
@@ -295,11 +288,28 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     return tidy_cases(cases, measures, rows)
 
 
+def _scores_of_failure(case: Case) -> dict[str, float]:
+    """Return the scores of a question without an answer: 0 for the items that its case requires."""
+    scores = {}
+    if case.required_flags:
+        scores["required_flags"] = 0.0
+    if case.min_citations is not None:
+        scores["min_citations"] = 0.0
+    return scores
+
+
 def _scores_of_answer(
     case: Case, answer: Answer, figures: Mapping[tuple[str, float], float]
 ) -> dict[str, float]:
-    """Return the scores that only an answer has: absent flags, latency, and the price if known."""
+    """Return the scores of an answer that did not fail, without outcome_correct; flags and citations if
+    the case asks for them, the price if it is known.
+    """
     scores = {}
+    required = set(case.required_flags)
+    if required:
+        scores["required_flags"] = len(required.intersection(answer.flags)) / len(required)
+    if case.min_citations is not None:
+        scores["min_citations"] = float(n_citations(answer) >= case.min_citations)
     forbidden = set(case.forbidden_flags)
     if forbidden:
         absent = forbidden.difference(answer.flags)

@@ -64,14 +64,14 @@ def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.D
     0       q1      RR    1.0
     1       q2      RR    0.5
     """
+    queries = pd.Index(list(query_ids), dtype="str")
+    names = pd.Index(list(measures), dtype="str")
+    query_numbers = np.tile(np.arange(len(query_ids)), len(measures))  # 0 1 2 0 1 2
+    measure_numbers = np.repeat(np.arange(len(measures)), len(query_ids))  # 0 0 0 1 1 1
     return TidyScores(
         {
-            "query_id": pd.Index(list(query_ids), dtype="str").take(
-                np.tile(np.arange(len(query_ids)), len(measures))
-            ),
-            "measure": pd.Index(list(measures), dtype="str").take(
-                np.repeat(np.arange(len(measures)), len(query_ids))
-            ),
+            "query_id": queries.take(query_numbers),
+            "measure": names.take(measure_numbers),
             "value": np.asarray(values, dtype=np.float64).ravel(),
         }
     )
@@ -83,9 +83,11 @@ def tidy_cases(
     """Return the tidy frame of query_id -> measure -> value, in the order of the cases; NaN for a
     missing value.
     """
-    names, ids = list(measures), [case.query_id for case in cases]
-    values = [[rows.get(query_id, {}).get(name, np.nan) for query_id in ids] for name in names]
-    return tidy(ids, names, values)
+    names = list(measures)
+    query_ids = [case.query_id for case in cases]
+    row_of = [rows.get(query_id, {}) for query_id in query_ids]
+    values = [[row.get(name, np.nan) for row in row_of] for name in names]
+    return tidy(query_ids, names, values)
 
 
 def score_frame(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
@@ -100,7 +102,8 @@ def relevant_ids(grades: Mapping[str, int]) -> list[str]:
     >>> relevant_ids({"a": 1, "b": 0, "c": 2})
     ['c', 'a']
     """
-    return sorted((i for i in grades if grades[i] > 0), key=grades.__getitem__, reverse=True)
+    relevant = [doc_id for doc_id, grade in grades.items() if grade > 0]
+    return sorted(relevant, key=grades.__getitem__, reverse=True)
 
 
 def values_by_query(scores: pd.DataFrame) -> dict[str, dict[str, float]]:

@@ -123,20 +123,31 @@ def to_frame(source: Any, kind: type) -> pd.DataFrame:
     if isinstance(source, str | Path):
         frame = _read_file(expanded(source), kind, columns)
     elif hasattr(source, "columns"):
-        aliases = _ALIASES | ({"score": value} if kind is int else {})
-        renamed = {name: ours for name, ours in aliases.items() if ours not in source.columns}
-        frame = source.rename(columns=renamed)
-        if lacking := [name for name in columns if name not in frame.columns]:
-            raise DataError(
-                f"{what}: no column {', '.join(map(repr, lacking))}; expected {columns}, found "
-                f"{list(map(str, source.columns))}; rename with frame.rename(columns={{...}})"
-            )
-        frame = frame[columns]
+        frame = _with_known_columns(source, kind, columns)
     else:
         frame = _from_records(source, columns, what)
-    for name in columns[:2]:
-        _check_ids(frame[name], what)
+    _check_ids(frame["query_id"], what)
+    _check_ids(frame["doc_id"], what)
     return _with_numbers(frame, kind)
+
+
+def _with_known_columns(source: pd.DataFrame, kind: type, columns: list[str]) -> pd.DataFrame:
+    """Return these columns of a frame, some of which may have the names of another tool (`_ALIASES`).
+
+    Raises:
+        DataError: one of them is missing.
+    """
+    what, value = _NAMES[kind]
+    aliases = {**_ALIASES, "score": value} if kind is int else _ALIASES
+    renamed = {name: ours for name, ours in aliases.items() if ours not in source.columns}
+    frame = source.rename(columns=renamed)
+    lacking = [name for name in columns if name not in frame.columns]
+    if lacking:
+        raise DataError(
+            f"{what}: no column {', '.join(map(repr, lacking))}; expected {columns}, found "
+            f"{list(map(str, source.columns))}; rename with frame.rename(columns={{...}})"
+        )
+    return frame[columns]
 
 
 def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
@@ -158,11 +169,8 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
     nested = source.to_dict() if hasattr(source, "to_dict") else source
     try:
         if isinstance(nested, Mapping):
-            rows = []
-            for query_id, row in nested.items():
-                values = _listed_values(row, what) if isinstance(row, list | tuple | set) else row
-                rows += [(query_id, *item) for item in values.items()]
-        else:
+            rows = _rows_of_mapping(nested, what)
+        else:  # rows of ir_measures have a fourth item, and name the third
             rows = [(row[0], row[1], getattr(row, value, row[2])) for row in nested]
     except (AttributeError, TypeError, IndexError, KeyError):
         raise DataError(
@@ -171,6 +179,16 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
             f"{str(source)[:60]!r}"
         ) from None
     return pd.DataFrame(rows, columns=columns, dtype=object)
+
+
+def _rows_of_mapping(nested: Mapping[str, Any], what: str) -> list[tuple[Any, ...]]:
+    """Return (query, document, value) from query -> document -> value, or query -> documents."""
+    rows = []
+    for query_id, documents in nested.items():
+        if isinstance(documents, list | tuple | set):
+            documents = _listed_values(documents, what)
+        rows += [(query_id, doc_id, value) for doc_id, value in documents.items()]
+    return rows
 
 
 def _listed_values(doc_ids: Collection[str], what: str) -> dict[str, float]:
@@ -206,19 +224,22 @@ def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
         raise _wrong_line(path, kind) from exc
     except (*COMPRESSED_ERRORS, ValueError) as exc:
         raise DataError(f"{path} could not be read: {exc}; expected {_FORM[kind]}") from exc
-    if table.iat[0, 0] in ("query_id", *_ALIASES):
+    has_header = table.iat[0, 0] in ("query_id", *_ALIASES)
+    if has_header:
         table = table.iloc[1:]
     n_columns = table.shape[1]
     has_short_line = (table == "").to_numpy().any()
     if n_columns not in _COUNTS[kind] or has_short_line:
         raise _wrong_line(path, kind)
     frame = table[_COLUMNS[n_columns]].set_axis(columns, axis=1)
+    query_column, document_column, number_column = columns
     if n_columns == 6:  # a run; one that ragbench wrote has its ids percent-encoded
-        for name in columns[:2]:
-            escaped = (table[5] == "ragbench") & frame[name].str.contains("%", regex=False)
-            frame.loc[escaped, name] = frame.loc[escaped, name].map(unquoted)
+        is_ours = table[5] == "ragbench"  # the tag of the run
+        for name in (query_column, document_column):
+            is_encoded = is_ours & frame[name].str.contains("%", regex=False)
+            frame.loc[is_encoded, name] = frame.loc[is_encoded, name].map(unquoted)
     try:
-        return frame.astype({columns[2]: float})
+        return frame.astype({number_column: float})
     except ValueError:
         return frame
 
@@ -227,23 +248,26 @@ def _wrong_line(path: Path, kind: type) -> DataError:
     """Return the error that names the first line with a wrong number of columns."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8", errors="replace") as file:
-        rows = [(number, line.split()) for number, line in enumerate(file, 1) if line.strip()]
-    possible_sizes = Counter(len(row) for _, row in rows if len(row) in _COUNTS[kind])
+        lines = [(number, line.split()) for number, line in enumerate(file, 1) if line.strip()]
+    allowed_sizes = Counter(len(columns) for _, columns in lines if len(columns) in _COUNTS[kind])
     usual_size = 0
-    if possible_sizes:
-        [(usual_size, _)] = possible_sizes.most_common(1)
-    number, first = next((number, row) for number, row in rows if len(row) != usual_size)
+    if allowed_sizes:
+        [(usual_size, _)] = allowed_sizes.most_common(1)
+    number, wrong = next(
+        (number, columns) for number, columns in lines if len(columns) != usual_size
+    )
     return DataError(
-        f"{path}, line {number}: expected {_FORM[kind]}, not {' '.join(first)!r} with "
-        f"{len(first)} columns; white space separates the columns, so an id has none"
+        f"{path}, line {number}: expected {_FORM[kind]}, not {' '.join(wrong)!r} with "
+        f"{len(wrong)} columns; white space separates the columns, so an id has none"
     )
 
 
 def _check_ids(ids: pd.Series[Any], what: str) -> None:
+    """Raise DataError for the first id that is not text."""
     labels = ids.cat.categories if isinstance(ids.dtype, pd.CategoricalDtype) else ids
     # a column of the type `str` need not be checked item by item
-    text = labels.dtype != object and pd.api.types.is_string_dtype(labels.dtype)
-    if not ids.hasnans and (text or set(map(type, labels)) <= {str}):
+    is_text = labels.dtype != object and pd.api.types.is_string_dtype(labels.dtype)
+    if not ids.hasnans and (is_text or set(map(type, labels)) <= {str}):
         return
     for row, item in enumerate(ids):
         if not isinstance(item, str):
@@ -254,14 +278,15 @@ def _check_ids(ids: pd.Series[Any], what: str) -> None:
 
 
 def _whole(numbers: pd.Series[Any]) -> pd.Series[Any]:
-    """Return grades as whole numbers where all are: a column with a hole has become one of 1.0."""
-    is_whole = [_is_whole(grade) for grade in numbers]
-    is_truth = [isinstance(grade, bool | np.bool_) for grade in numbers]
-    return numbers.astype(int) if all(is_whole) and not any(is_truth) else numbers
+    """Return grades as a column of whole numbers if every one is whole, such as 1.0 in a column that
+    once had a hole; else as they are.
+    """
+    return numbers.astype(int) if all(map(_is_whole, numbers)) else numbers
 
 
 def _is_whole(grade: Any) -> bool:
-    if not isinstance(grade, Real):
+    """Return True for a whole number up to `MAX_GRADE` of any type, such as 1.0, but a truth value."""
+    if isinstance(grade, bool | np.bool_) or not isinstance(grade, Real):
         return False
     number: Any = grade
     return bool(abs(number) <= MAX_GRADE and number == number // 1)
