@@ -197,14 +197,14 @@ def generate_answers(
         )
         return [replace(answer, cut=cut.get(answer.query_id, ())) for answer in extracted]
 
-    requested = [case for case in dataset.cases if kept[case.query_id]]
-    prompts = []
-    for case in requested:
+    prompts = {}  # of the questions with a context
+    for case in dataset.cases:
         texts = [chunk.text for chunk in kept[case.query_id]]
-        prompts.append(fill(template, case.text, texts))
+        if texts:
+            prompts[case.query_id] = fill(template, case.text, texts)
     completions = llms.generate_many(
         llms.load_llm(llm),
-        prompts,
+        list(prompts.values()),
         system=GENERATION_SYSTEM,
         max_tokens=max_tokens,
         temperature=temperature,
@@ -212,8 +212,7 @@ def generate_answers(
         timeout_s=timeout_s,
         label="answers",
     )
-    requested_ids = [case.query_id for case in requested]
-    reply_to = dict(zip(requested_ids, completions, strict=True))
+    reply_to = dict(zip(prompts, completions, strict=True))
     answers = []
     for query_id, contexts in kept.items():
         cut_ids = cut.get(query_id, ())

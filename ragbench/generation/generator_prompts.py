@@ -192,10 +192,13 @@ Reply with one JSON object and nothing else, in this form:
 
 
 def ask_for_questions(passage: str, count: int, title: str = "") -> str:
-    """Return the request for `count` questions about a passage."""
+    """Return the request for `count` questions about a passage, whose document may have a title; both are
+    between tags with a code that they do not contain.
+    """
     code = fence_code([passage, title])
+    of_document = f" of the document titled\n{fence('title', title, code)}\n" if title else ""
     return QUESTIONS.format(
-        title=f" of the document titled\n{fence('title', title, code)}\n" if title else "",
+        title=of_document,
         count=count,
         plural="" if count == 1 else "s",
         passage=fence("passage", passage, code),

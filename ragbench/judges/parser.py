@@ -608,17 +608,16 @@ def _score_support(
             why = f" ({check.reason})" if check.reason else ""
         unsupported_lines.append(f"{number}. {claim}{why}")
     n_supported = len(supported_lines)
-    summary = f"{n_supported} of {len(unique)} {noun}s supported"
+    lines = [f"{n_supported} of {len(unique)} {noun}s supported"]
     if invented:
-        summary += f"; invented quotes: {len(invented)}"
-    explanation = [summary]
+        lines[0] += f"; invented quotes: {len(invented)}"
     if unsupported_lines:
-        explanation += ["Unsupported:", *unsupported_lines]
+        lines += ["Unsupported:", *unsupported_lines]
     if supported_lines:
-        explanation += ["Supported:", *supported_lines]
+        lines += ["Supported:", *supported_lines]
     return Scored(
         n_supported / len(unique),
-        "\n".join(explanation),
+        "\n".join(lines),
         unsupported=tuple(unsupported),
         invented_quotes=tuple(invented),
     )

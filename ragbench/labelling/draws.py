@@ -335,10 +335,10 @@ def _questions_to_label(
     with_proxy: set[str] = set()
     for frame in frames:
         with_proxy.update(frame.dropna(how="all").index)
-    enough = all if needs_both else any
+    all_or_any = all if needs_both else any
     query_ids = []
     for query_id in _shared_questions(results):
-        is_answered = enough(query_id in text_of for text_of in texts)
+        is_answered = all_or_any(query_id in text_of for text_of in texts)
         is_scored = query_id in with_proxy or not has_proxies
         if is_answered and is_scored:
             query_ids.append(query_id)

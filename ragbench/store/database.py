@@ -297,23 +297,32 @@ def _connect(file: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")  # a paid reply survives a loss of power, too
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:  # a new file
-            connection.executescript(
-                f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;"
-            )
-        elif version != _VERSION:
-            raise StoreError(
-                f"the reply store {file} has format {version}, this ragbench reads {_VERSION}: "
-                "use the ragbench that wrote it, or set RAGBENCH_CACHE_DIR to another folder, where "
-                "every reply must be paid for again"
-            )
-        connection.execute(BATCHES)
-        connection.execute(SPOOLED)
+        _create_missing_tables(connection, file)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _create_missing_tables(connection: sqlite3.Connection, file: Path) -> None:
+    """Create the tables in a new file, and those that files of an earlier ragbench do not have.
+
+    Raises:
+        StoreError: the file has the format of another version of ragbench.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == 0:  # a new file
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;"
+        )
+    elif version != _VERSION:
+        raise StoreError(
+            f"the reply store {file} has format {version}, this ragbench reads {_VERSION}: "
+            "use the ragbench that wrote it, or set RAGBENCH_CACHE_DIR to another folder, where "
+            "every reply must be paid for again"
+        )
+    connection.execute(BATCHES)
+    connection.execute(SPOOLED)
 
 
 def _is_damage(exc: Exception) -> bool:

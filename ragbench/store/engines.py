@@ -99,22 +99,24 @@ def _sqlite_engine(url: URL) -> Engine:
         with suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT_S})
-
-    @event.listens_for(engine, "connect")
-    def _configure(connection: sqlite3.Connection, record: object) -> None:
-        # so that transactions begin in `_begin`, and hold changes of tables too
-        connection.isolation_level = None
-        connection.execute("PRAGMA foreign_keys=ON")
-        # It fails while another process switches the mode, which stays with the file.
-        with suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # A transaction that reads first and then writes fails at once where another writes: it must
-        # wait at its start.
-        write = connection.get_execution_options().get("ragbench_write")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
+    event.listen(engine, "connect", _configure_connection)
+    event.listen(engine, "begin", _begin_transaction)
     return engine
+
+
+def _configure_connection(connection: sqlite3.Connection, record: object) -> None:
+    """Prepare a new connection to a file of SQLite; `record` is SQLAlchemy's, and is not used."""
+    # so that transactions begin in `_begin_transaction`, and hold changes of tables too
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys=ON")
+    # It fails while another process switches the mode, which stays with the file.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _begin_transaction(connection: Connection) -> None:
+    """Begin a transaction on a file of SQLite; one that writes waits here for the end of others."""
+    # A transaction that reads first and then writes would fail at once where another writes.
+    write = connection.get_execution_options().get("ragbench_write")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")

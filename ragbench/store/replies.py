@@ -348,20 +348,20 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     database.read(lambda _: None)  # raises if the store cannot be used
     if database.is_shared():
         _move_to_shared_database()
-    with ExitStack() as stack:
+    with ExitStack() as claims:
         try:
             file = cache_folder() / "locks" / f"reply-{key}.lock"
             lock = locked(file, timeout_s=_LONGEST_CLAIM_S, stop=stop, remove=True)
-            stack.enter_context(lock)
+            claims.enter_context(lock)
         except InterruptedError:
             raise
-        except OSError as exc:  # the claim in a shared database is enough
-            if not database.is_shared():
+        except OSError as exc:
+            if not database.is_shared():  # else the claim in the database is enough
                 raise StoreError(
                     f"the lock of a request cannot be had ({exc}): {database.advice(exc)}"
                 ) from exc
         if database.is_shared():  # the lock of this machine outlives a restart of the database
-            stack.enter_context(database.claimed(key, stop))
+            claims.enter_context(database.claimed(key, stop))
         yield
 
 
@@ -371,30 +371,29 @@ def info() -> dict[str, Any]:
     >>> sorted(info())
     ['bytes', 'file', 'models', 'replies']
     """
-    models: dict[str, dict[str, int]] = {}
-    if database.exists():
-        query = (
-            "SELECT provider, model, COUNT(*), CAST(SUM(input_tokens) AS BIGINT), "
-            "CAST(SUM(output_tokens) AS BIGINT) FROM reply "
-            "GROUP BY provider, model ORDER BY provider, model"
-        )
-        for provider, model, n_replies, input_tokens, output_tokens in database.rows(query):
-            models[f"{provider}:{model}"] = {
-                "replies": n_replies,
-                "input_tokens": input_tokens,
-                "output_tokens": output_tokens,
-            }
+    models = _counts_by_model() if database.exists() else {}
+    n_replies = sum(counts["replies"] for counts in models.values())
     file = database.path()
-    name, n_bytes = "the database of RAGBENCH_DATABASE", 0  # its size is not known here
-    if not database.is_shared():
+    if database.is_shared():  # its size is not known here
+        name, n_bytes = "the database of RAGBENCH_DATABASE", 0
+    else:
         files = file.parent.glob("replies.sqlite*")  # with SQLite's files next to it
         name, n_bytes = str(file), sum(each.stat().st_size for each in files)
-    return {
-        "file": name,
-        "bytes": n_bytes,
-        "replies": sum(counts["replies"] for counts in models.values()),
-        "models": models,
-    }
+    return {"file": name, "bytes": n_bytes, "replies": n_replies, "models": models}
+
+
+def _counts_by_model() -> dict[str, dict[str, int]]:
+    """Return "provider:model" -> the number of its replies and their tokens."""
+    query = (
+        "SELECT provider, model, COUNT(*), CAST(SUM(input_tokens) AS BIGINT), "
+        "CAST(SUM(output_tokens) AS BIGINT) FROM reply "
+        "GROUP BY provider, model ORDER BY provider, model"
+    )
+    names = ("replies", "input_tokens", "output_tokens")
+    counts_of = {}
+    for provider, model, *counts in database.rows(query):
+        counts_of[f"{provider}:{model}"] = dict(zip(names, counts, strict=True))
+    return counts_of
 
 
 def clear() -> int:

@@ -161,14 +161,15 @@ class SharedDatabase:
             InterruptedError: `stop` was set during the wait.
         """
         key_and_holder = (key, self._holder)
-        self._wait_for_claim(key, stop)
+        self._wait_for_claim(key, stop)  # for the lock
+        # inserts the row, unless there is one of another holder, who did not release the claim
         is_registered = self.run(lambda execute: execute(_REGISTER, key_and_holder))
-        if not is_registered:  # another holder did not release it
+        if not is_registered:
             self._release(key)
             if stop.wait(_GRACE_S):
                 raise InterruptedError(_STOPPED)
             self._wait_for_claim(key, stop)
-            self.run(lambda execute: execute(_TAKE_OVER, key_and_holder))
+            self.run(lambda execute: execute(_TAKE_OVER, key_and_holder))  # replaces the row
         try:
             yield
         finally:
@@ -203,12 +204,14 @@ class SharedDatabase:
         database, might take its claim again.
         """
         with self._lock:
-            if key in self._held:  # the server grants a lock twice to the same connection
+            if (
+                key in self._held
+            ):  # by another thread; the server grants a connection its lock twice
                 return False
             connection = self._claims_connection()
-            if time.monotonic() < self._no_claim_before:
+            if time.monotonic() < self._no_claim_before:  # too soon after a restart
                 return False
-            self._check_writable(connection)
+            self._check_writable(connection)  # else the reply could not be stored
             is_granted = self._try_lock(connection, key)
             if is_granted:
                 self._held.add(key)
@@ -282,8 +285,8 @@ class SharedDatabase:
                 lost.close()
 
     def _keep_claims(self) -> None:
-        """Check the connection of the claims often, and replace it if it is lost; return when no
-        claim is left.
+        """Check the connection of the claims again and again, and replace it if it is lost; return when
+        no claim is left. It runs in a thread of its own.
         """
         while True:
             time.sleep(_KEEP_S)
