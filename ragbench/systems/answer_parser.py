@@ -64,8 +64,8 @@ class _Record(BaseModel):
 
 
 def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
-    """Return the answer that a value holds; `model` names the
-    model that used the tokens, if the value does not.
+    """Return the answer that the output of a system holds; `model` names the model that used the
+    tokens, if the output does not.
 
     A text is the answer. A list, a data frame or one document is contexts. A pair of a text and a
     list is both. A stream is read to its end: texts, messages and answers in pieces are joined. Of
@@ -112,8 +112,8 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
         )
     fields = _filled(record)
     if fields.keys().isdisjoint(("answer", "contexts", "error", "flags", "outcome")):
-        sent = as_table(value)
-        names = ", ".join(map(str, sent if isinstance(sent, Mapping) else fields)) or "none"
+        table = as_table(value)
+        names = ", ".join(map(str, table if isinstance(table, Mapping) else fields)) or "none"
         note = unread_texts(value)
         unread = f"; {note}" if note else ""
         raise DataError(
@@ -131,8 +131,8 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
 
 
 def _filled(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that hold something, with lists and tables in place of their texts. An empty
-    answer is kept: it is an answer.
+    """Return the fields of a record that hold something, with lists and tables in place of texts that
+    write them out, as a CSV file has them. An empty answer is kept: it is an answer.
     """
     fields = {}
     for name, value in record.items():
@@ -141,10 +141,10 @@ def _filled(record: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name in ("contexts", "citations", "flags"):
             value = read_list(value)
-            if name == "citations" and _has_tables(value):
-                continue  # the tables are passages; citations are read from the text
-        elif name in ("usage", "latency_ms", "calls") and isinstance(value, str):
+        if name in ("usage", "latency_ms", "calls") and isinstance(value, str):
             value = read_cell(value)
+        if name == "citations" and _has_tables(value):
+            continue  # the tables are passages; citations are read from the text
         fields[name] = value
     return fields
 
@@ -156,28 +156,16 @@ def _has_tables(citations: Any) -> bool:
 
 
 def _answer(query_id: str, record: _Record, model: str) -> Answer:
-    """Return the answer in a checked record. `model` is for a usage that does not name its model.
-
-    The outcome is "failed" if the record has an error, "blocked" if a guardrail flagged it, None if
-    it has contexts and no answer, else what the system reports or the wording of the answer shows.
-    """
+    """Return the answer in a checked record. `model` is for a usage that does not name its model."""
     passages = passages_of([context for context in record.contexts if context is not None])
     text = without_thoughts(record.answer)
     flags = list(dict.fromkeys(record.flags))
-    has_answer = "answer" in record.model_fields_set  # be it an empty one
-    outcome: str | None = record.outcome
+    outcome = _outcome(record, text)
+    if outcome is None and RETRIEVAL_ONLY not in flags:
+        flags.append(RETRIEVAL_ONLY)
     error = record.error
-    if error is not None or outcome == "failed":
-        outcome = "failed"
+    if outcome == "failed":
         error = error or "the system reports a failure without a reason"
-    elif outcome is None and GUARDRAIL_BLOCKED in flags:
-        outcome = "blocked"
-    elif outcome is None and not text and (RETRIEVAL_ONLY in flags or not has_answer):
-        # contexts alone: there is no outcome
-        if RETRIEVAL_ONLY not in flags:
-            flags.append(RETRIEVAL_ONLY)
-    elif outcome is None:
-        outcome = read_outcome(text)
     return Answer(
         query_id,
         text,
@@ -195,23 +183,42 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
     )
 
 
+def _outcome(record: _Record, text: str) -> str | None:
+    """Return "failed" if a record has an error, else what the system reports; without that "blocked"
+    if a guardrail flagged it, None for contexts without an answer, or what the wording of the answer
+    `text` shows.
+    """
+    if record.error is not None:
+        return "failed"
+    if record.outcome is not None:
+        return record.outcome
+    if GUARDRAIL_BLOCKED in record.flags:
+        return "blocked"
+    has_answer_field = "answer" in record.model_fields_set  # be it an empty one
+    is_retrieval_only = RETRIEVAL_ONLY in record.flags or not has_answer_field
+    if is_retrieval_only and not text:
+        return None
+    return read_outcome(text)
+
+
 def _citations(
     record: _Record, passages: Sequence[Passage], text: str, outcome: str | None
 ) -> tuple[str, ...]:
     """Return the ids of the cited contexts, each once: of the field "citations", or else from marks
     such as "[1]" in the text of a success.
     """
+    passage_ids = [passage.passage_id for passage in passages]
     # The system's numbers count empty contexts, too: those have "" in their place.
-    remaining_ids = iter([passage.passage_id for passage in passages])
+    remaining_ids = iter(passage_ids)
     numbered_ids = ["" if context is None else next(remaining_ids) for context in record.contexts]
     citations: Sequence[str] = ()
     if record.citations is not None:
         citations = [cited_id(citation, numbered_ids) for citation in record.citations]
     elif outcome == "success":
         citations = parse_citations(text, numbered_ids)
-    first_of = first_equal_ids([passage.passage_id for passage in passages], passages)
-    distinct = dict.fromkeys(first_of.get(citation, citation) for citation in citations)
-    return tuple(distinct)
+    first_of = first_equal_ids(passage_ids, passages)  # a context that is there twice is cited once
+    distinct_ids = dict.fromkeys(first_of.get(citation, citation) for citation in citations)
+    return tuple(distinct_ids)
 
 
 def _completion(record: _Record, model: str) -> Completion | None:

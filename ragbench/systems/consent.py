@@ -71,8 +71,10 @@ def confirm_content(subject: str, uses: str, content: str, command: str) -> None
 
 
 def remember(contents: Iterable[str]) -> None:
-    """Keep consent to contents that this user has just run; under RAGBENCH_YES, which is consent to
-    all, nothing is kept. Where the file cannot be written the user is asked later.
+    """Keep the consent of a user to contents that the user has just run, given by their digests.
+
+    Under RAGBENCH_YES, which is consent to all, nothing is kept. Where the file cannot be written the
+    user is asked later.
     """
     if _is_given_to_all():
         return
@@ -88,6 +90,7 @@ def _is_given_to_all() -> bool:
 
 
 def _book() -> Path:
+    """Return the file with the digests of all contents that were consented to, one per line."""
     from platformdirs import user_data_path
 
     return user_data_path("ragbench", appauthor=False) / "confirmed-systems.txt"
@@ -101,13 +104,19 @@ def _uses(table: Mapping[str, Any]) -> str:
     """Describe which command a table starts, and which variables it sends to which address; "" if
     it does neither.
     """
-    where, names = table.get("url") or table.get("server") or "", table.get("env")
-    variables = [*variables_in(table), *(map(str, names) if isinstance(names, list) else ())]
+    where = table.get("url") or table.get("server") or ""
+    variables = variables_in(table)
+    if isinstance(table.get("env"), list):
+        variables += map(str, table["env"])
     is_address = str(where).startswith(("http://", "https://"))
-    parts = []
+    uses = []
     if where and not is_address:
-        parts.append(f"starts {where if isinstance(where, str) else shlex.join(map(str, where))!r}")
+        command = where if isinstance(where, str) else shlex.join(map(str, where))
+        uses.append(f"starts {command!r}")
     if variables:
-        parts.append(f"gets the variables {', '.join(dict.fromkeys(variables))} of the environment")
-        parts += [f"asks {'/'.join(str(where).split('/')[:3])}"] if is_address else []
-    return " and ".join(parts)
+        names = ", ".join(dict.fromkeys(variables))
+        uses.append(f"gets the variables {names} of the environment")
+    if variables and is_address:
+        scheme_and_host = "/".join(str(where).split("/")[:3])
+        uses.append(f"asks {scheme_and_host}")
+    return " and ".join(uses)

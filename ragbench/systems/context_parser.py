@@ -67,17 +67,9 @@ def contexts_of(table: Mapping[str, Any]) -> Any:
     contexts, then the results of searches in a response of OpenAI.
     """
     for name in CONTEXT_FIELDS:
-        value = as_rows(table.get(name))
-        if isinstance(value, Mapping):
-            if is_chroma(value):
-                return chroma_contexts(value)
-            value = value.get("hits")  # as Elasticsearch replies
-        if is_empty(value):
-            continue
-        if isinstance(value, str) and name in LIST_FIELDS:
-            return read_list(value)  # a list that a table holds as a text
-        if isinstance(value, list | tuple) or name not in _AMBIGUOUS_FIELDS:
-            return value
+        contexts = _contexts_in_field(name, table.get(name))
+        if contexts is not None:
+            return contexts
     for field, inner_field in _INNER_FIELDS:
         inner = as_table(table.get(field))
         if isinstance(inner, Mapping) and isinstance(inner.get(inner_field), list):
@@ -85,17 +77,36 @@ def contexts_of(table: Mapping[str, Any]) -> Any:
     return _results_of_searches(table.get("output"))
 
 
-def _results_of_searches(output: Any) -> list[Any] | None:
-    """Return the results of the searches among the items of a response of OpenAI; None if there are
-    none.
+def _contexts_in_field(name: str, value: Any) -> Any:
+    """Return the contexts that the value of a field holds, which has one of the usual names for
+    contexts; None if it holds none.
     """
-    found: list[Any] = []
-    for item in output if isinstance(output, list) else []:
+    value = as_rows(value)
+    if isinstance(value, Mapping):
+        if is_chroma(value):
+            return chroma_contexts(value)
+        value = value.get("hits")  # as Elasticsearch replies
+    if is_empty(value):
+        return None
+    if isinstance(value, str) and name in LIST_FIELDS:
+        return read_list(value)  # a list that a table holds as a text
+    is_list = isinstance(value, list | tuple)
+    return value if is_list or name not in _AMBIGUOUS_FIELDS else None
+
+
+def _results_of_searches(output: Any) -> list[Any] | None:
+    """Return the results of all searches in the field "output" of a response of OpenAI, a list of
+    calls and messages; None if there are none.
+    """
+    if not isinstance(output, list):
+        return None
+    all_results: list[Any] = []
+    for item in output:
         table = as_table(item)
         results = table.get("results") if isinstance(table, Mapping) else None
         if isinstance(results, list):
-            found += results
-    return found or None
+            all_results += results
+    return all_results or None
 
 
 def are_contexts(parts: Sequence[Any]) -> bool:
@@ -106,13 +117,10 @@ def are_contexts(parts: Sequence[Any]) -> bool:
     """
     if not parts:
         return False
-    ids: list[Any] = []
+    ids: list[Any] = []  # of each part; None if it has none
     for part in parts:
-        is_pair_with_score = (
-            isinstance(part, tuple) and len(part) >= 2 and isinstance(part[-1], Real)
-        )
-        if is_pair_with_score:
-            ids.append(None)
+        if isinstance(part, tuple) and len(part) >= 2 and isinstance(part[-1], Real):
+            ids.append(None)  # a text with its score
             continue
         table = as_table(part)
         if not isinstance(table, Mapping) or not _is_context(table):
@@ -150,16 +158,17 @@ def chroma_contexts(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     >>> chroma_contexts({"ids": [["a", "b"]], "documents": [["It opened.", None]], "metadatas": None})
     [{'id': 'a', 'text': 'It opened.'}, {'id': 'b'}]
     """
-    columns = {}
+    columns = {}  # part of a context -> its values, one for each context
     for part, name in _CHROMA_COLUMNS.items():
         values = table.get(name)
-        if isinstance(values, list) and values and isinstance(values[0], list):
+        is_list_per_query = isinstance(values, list) and values and isinstance(values[0], list)
+        if is_list_per_query:
             values = values[0]
         if isinstance(values, list):
             columns[part] = values
     contexts = []
-    for row in zip(*columns.values(), strict=False):
-        context = dict(zip(columns, row, strict=True))
+    for values_of_context in zip(*columns.values(), strict=False):
+        context = dict(zip(columns, values_of_context, strict=True))
         contexts.append(without_none(context))
     return contexts
 
@@ -193,13 +202,21 @@ def read_context(value: Any) -> Any:
             return {**context, "score": score} if isinstance(context, Mapping) else value
         case [str() | int() as chunk_id, str() as text, Real() as score]:
             return {"id": str(chunk_id), "text": text, "score": score}
-    table = as_table(value)
-    if isinstance(table, str):
-        return {"text": table}
-    if isinstance(table, int):
-        return {"id": table}
-    if not isinstance(table, Mapping):
-        return table
+    match as_table(value):
+        case str() as text:
+            return {"text": text}
+        case int() as context_id:
+            return {"id": context_id}
+        case Mapping() as table:
+            return _context_in_table(table)
+        case other:
+            return other
+
+
+def _context_in_table(table: Mapping[str, Any]) -> Any:
+    """Return the context inside one of the `_WRAPPERS` of a table, with the score next to it if there
+    is one; in a table without them, the context that the table itself is.
+    """
     for name in _WRAPPERS:
         inner = as_table(table.get(name))
         if isinstance(inner, Mapping):
@@ -217,32 +234,29 @@ def _context_of(table: Mapping[str, Any]) -> dict[str, Any]:
     """
     table = with_plain_names(table)
     with_metadata = [table, *map(with_plain_names, _metadata_of(table))]
-    parts: dict[str, Any] = {}
-    for part, names in CONTEXT_PARTS.items():
-        parts[part] = first(table, names)
-        if parts[part] is None and part in ("doc_id", "text"):
-            parts[part] = _first_in(with_metadata, names)
-    if isinstance(parts["text"], Mapping):  # Bedrock has the text in a table
-        parts["text"] = first(parts["text"], CONTEXT_PARTS["text"])
+    context_id = first(table, CONTEXT_PARTS["id"])
+    doc_id = _first_in(with_metadata, CONTEXT_PARTS["doc_id"])
+    text = _first_in(with_metadata, CONTEXT_PARTS["text"])
+    if isinstance(text, Mapping):  # Bedrock has the text in a table
+        text = first(text, CONTEXT_PARTS["text"])
+    score = first(table, CONTEXT_PARTS["score"])
     sources = _sources_in(with_metadata)
-    if is_empty(parts["doc_id"]) and sources:
-        parts["doc_id"] = sources[0]
-    if is_empty(parts["id"]):
-        parts["id"] = parts["doc_id"]
-    doc_id = str(parts["doc_id"])
-    other_sources = [source for source in dict.fromkeys(sources) if source != doc_id]
+    if is_empty(doc_id) and sources:
+        doc_id = sources[0]
+    if is_empty(context_id):
+        context_id = doc_id
+    other_sources = [source for source in dict.fromkeys(sources) if source != str(doc_id)]
+    context: dict[str, Any] = {}
+    if not is_missing(context_id):
+        context["id"] = str(context_id)
+    if not is_missing(doc_id):
+        context["doc_id"] = str(doc_id)
+    if not is_missing(text):
+        context["text"] = text
+    if score is not None:  # NaN is kept: the answer gets a note on it later
+        context["score"] = score
     if other_sources:
-        parts["sources"] = tuple(other_sources)
-    context = {}
-    for part, entry in parts.items():
-        if part == "score":
-            if entry is not None:  # NaN is kept: the answer gets a note on it later
-                context[part] = entry
-        elif part in ("id", "doc_id"):
-            if not is_missing(entry):
-                context[part] = str(entry)
-        elif not is_missing(entry):
-            context[part] = entry
+        context["sources"] = tuple(other_sources)
     return context
 
 
@@ -300,13 +314,11 @@ def _context_or_none(value: Any) -> Any:
     if is_empty(value) or (isinstance(value, Mapping) and not value):
         return None
     context = read_context(value)
-    if not isinstance(context, Mapping) or not is_empty(context.get("id")):
+    if not isinstance(context, Mapping):
         return context
-    if not is_empty(context.get("text")):
-        return context
-    if isinstance(value, Mapping) and not _has_context_field(value):
-        return context
-    return None
+    has_content = not is_empty(context.get("id")) or not is_empty(context.get("text"))
+    is_other_table = isinstance(value, Mapping) and not _has_context_field(value)
+    return context if has_content or is_other_table else None
 
 
 def _has_context_field(table: Mapping[str, Any]) -> bool:

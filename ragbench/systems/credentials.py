@@ -39,14 +39,16 @@ def check_template(template: Any) -> Any:
     """
     for key, text in _leaves(template):
         literal = _PLACEHOLDER.sub("", text).strip()
-        is_written_out = literal and not _PLACEHOLDER.search(text)
         is_secret_field = _SECRET_FIELD.search(snake_case(key))
-        if (is_written_out and is_secret_field) or _is_credential(literal):
+        has_placeholder = _PLACEHOLDER.search(text)
+        is_written_out = literal and is_secret_field and not has_placeholder
+        if is_written_out or _is_credential(literal):
+            subject = repr(key) if key else "it"
             message = (
-                "holds a secret, which belongs in no file; write {env:MY_VARIABLE} in its "
-                "place, and set that variable"
+                f"{subject} holds a secret, which belongs in no file; write {{env:MY_VARIABLE}} in "
+                "its place, and set that variable"
             )
-            raise PydanticCustomError(_LITERAL, f"{key!r} {message}" if key else f"it {message}")  # type: ignore[arg-type,unused-ignore]
+            raise PydanticCustomError(_LITERAL, message)  # type: ignore[arg-type,unused-ignore]
     return template
 
 
@@ -79,18 +81,19 @@ class OptionsError(ConfigError):
 def checked_options(cls: type[C]) -> type[C]:
     """Turn a class whose annotated fields are its options into a dataclass that pydantic checks;
     making an object with options that cannot work raises `OptionsError`.
+
+    Options may be given by keyword, or by position in the order of the fields.
     """
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     checked: Any = dataclass(config=config, kw_only=True, repr=False, eq=False)(cls)
-    checked_init = checked.__init__
+    keyword_init = checked.__init__
     names = [option.name for option in fields(checked)]
 
-    @wraps(checked_init)
+    @wraps(keyword_init)
     def init(self: C, *args: Any, **options: Any) -> None:
-        # the dataclass takes keywords alone; a user may give options by position
         by_position = dict(zip(names, args, strict=False))
         try:
-            checked_init(self, **by_position, **options)
+            keyword_init(self, **by_position, **options)
         except ValidationError as exc:
             raise OptionsError(cls.__name__, exc) from None
 
@@ -99,8 +102,8 @@ def checked_options(cls: type[C]) -> type[C]:
 
 
 def problems_of(exc: ValidationError) -> list[Problem]:
-    """Return the keys of each value that pydantic refuses, and a line with the value and the
-    expectation.
+    """Return each value that pydantic refuses as (its keys, a line with the value and the
+    expectation).
 
     A value that may be a secret is not shown: in headers and variables, a literal that must not be
     written out, or a text with "@", such as a URL with a password.
@@ -108,17 +111,17 @@ def problems_of(exc: ValidationError) -> list[Problem]:
     problems = []
     for error in exc.errors(include_url=False):
         keys = error["loc"]
-        value = repr(error["input"])
         message = error["msg"].removeprefix("Value error, ")
         text = f"{message[:1].lower()}{message[1:]}"
-        is_in_secret_field = bool({"headers", "env"}.intersection(keys))
-        has_no_value = error["type"] in (_LITERAL, "missing")
         if keys:
-            shown_value = f" is {abridged(value, 60)}"
-            if is_in_secret_field or has_no_value or "@" in value:
-                shown_value = ""
             where = ".".join(map(str, keys))
-            text = f"{where}{shown_value}: {text}"
+            value = repr(error["input"])
+            has_no_value = error["type"] in (_LITERAL, "missing")
+            may_be_secret = "@" in value or not {"headers", "env"}.isdisjoint(keys)
+            if has_no_value or may_be_secret:
+                text = f"{where}: {text}"
+            else:
+                text = f"{where} is {abridged(value, 60)}: {text}"
         problems.append((keys, text))
     return problems
 
@@ -145,12 +148,11 @@ def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _is_credential(value: str) -> bool:
+    """Return True for a text that looks like a key, or like the value of an Authorization header."""
     from ragbench.metrics.safety.secrets import secrets
 
-    return (
-        re.match(r"(?i)(bearer|basic) \S", value) is not None
-        or next(secrets(value), None) is not None
-    )
+    is_authorization = re.match(r"(?i)(bearer|basic) \S", value) is not None
+    return is_authorization or next(secrets(value), None) is not None
 
 
 def variables_in(template: Any) -> list[str]:

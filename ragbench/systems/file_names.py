@@ -43,13 +43,16 @@ def path_parts(name: str) -> tuple[str, ...]:
     (('docs', 'a.md'), ('C#.md',))
     """
     path = unicodedata.normalize("NFC", name.strip()).replace("\\", "/")
-    if address := _ADDRESS.match(path):
-        path = unquote(re.split("[?#]", path[address.end() :])[0])
-    if drive := _DRIVE.match(path):
+    scheme_and_host = _ADDRESS.match(path)
+    if scheme_and_host:
+        without_query = re.split("[?#]", path[scheme_and_host.end() :])[0]
+        path = unquote(without_query)
+    drive = _DRIVE.match(path)
+    if drive:
         path = path[drive.end() :]
-    before, _, after = path.rpartition("#")
-    if "/" not in after and _EXTENSION.search(before):
-        path = before
+    before_mark, _, after_mark = path.rpartition("#")
+    if "/" not in after_mark and _EXTENSION.search(before_mark):
+        path = before_mark
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":
@@ -85,28 +88,31 @@ def match_file_names(
     if not has_path_alone:
         return {}
     documents = _documents_by_stem(names)
-    claims: dict[Passage, _Claim] = {}  # of the passages that name no document by id
+    claim_of: dict[Passage, _Claim] = {}  # the best one of each passage that names none by id
     rivals: dict[str, list[_Claim]] = defaultdict(list)  # document -> all claims to it
     for passage, paths in paths_of.items():
-        passage_claims = _claims(paths, documents)
-        doc_id = known[passage]
-        if doc_id:
-            for claim in passage_claims:
-                if claim.doc_id == doc_id:
-                    rivals[doc_id].append(claim._replace(level=_ID))
-        elif passage_claims:
-            best = min(passage_claims, key=lambda claim: claim.level)
-            claims[passage] = best
+        claims = _claims(paths, documents)
+        named_by_id = known[passage]
+        if named_by_id:
+            claims_to_it = [claim for claim in claims if claim.doc_id == named_by_id]
+            rivals[named_by_id] += [claim._replace(level=_ID) for claim in claims_to_it]
+        elif claims:
+            best = min(claims, key=lambda claim: claim.level)
+            claim_of[passage] = best
             rivals[best.doc_id].append(best)
-    matched = {}
-    for passage, claim in claims.items():
-        # The claim counts if no other path claims the same document as well or better.
-        equal_or_better = {
-            rival.full_path for rival in rivals[claim.doc_id] if rival.level <= claim.level
-        }
-        if equal_or_better == {claim.full_path}:
-            matched[passage] = (claim.doc_id, _HOW[claim.level])
-    return matched
+    return {
+        passage: (claim.doc_id, _HOW[claim.level])
+        for passage, claim in claim_of.items()
+        if _is_best(claim, rivals[claim.doc_id])
+    }
+
+
+def _is_best(claim: _Claim, rivals: Iterable[_Claim]) -> bool:
+    """Return True if no other path claims the same document as well as this one, or better; `rivals`
+    are all claims to the document.
+    """
+    equal_or_better = {rival.full_path for rival in rivals if rival.level <= claim.level}
+    return equal_or_better == {claim.full_path}
 
 
 def _documents_by_stem(names: Mapping[str, str]) -> dict[str, list[tuple[_Path, str]]]:
@@ -125,7 +131,9 @@ def _claims(
     """Return the claims of a passage's paths to documents, which are given by their stems."""
     claims = []
     for path in paths:
-        for level, doc_id in _documents_of(path, documents.get(_stem(path), [])):
+        named = _document_of(path, documents.get(_stem(path), []))
+        if named is not None:
+            level, doc_id = named
             claims.append(_Claim(level, doc_id, _full_path(path, paths)))
     return claims
 
@@ -154,40 +162,39 @@ def _stem(path: _Path) -> str:
     return _EXTENSION.sub("", path[-1])
 
 
-def _documents_of(path: _Path, documents: Iterable[tuple[_Path, str]]) -> list[tuple[int, str]]:
-    """Return [(level, doc_id)] for the one document that a path names; [] if it names none, or
-    several equally well.
+def _document_of(path: _Path, documents: Sequence[tuple[_Path, str]]) -> tuple[int, str] | None:
+    """Return (level, doc_id) of the one document that a path of a passage names; None if it names
+    none, or several equally well.
 
-    The level is by path (the path and the document's are equal, or one is the end of the other; the
-    longest end counts), by file name, or by stem.
-
-    Args:
-        path: of a passage.
-        documents: (path, doc_id) of the documents with the same stem.
+    `documents` are (path, doc_id) of all documents with the same stem. The level is `_PATH`, or
+    `_FILE_NAME` if no path fits, or `_STEM` if no file name does.
     """
-    lengths: dict[str, int] = {}  # doc_id -> number of parts that the paths share at their ends
-    same_name, same_stem = set(), set()
-    for other, doc_id in documents:
-        same_stem.add(doc_id)
-        if other[-1] == path[-1]:
-            same_name.add(doc_id)
-        n_shared = min(len(path), len(other))
-        is_end_of_other = _ends_in(path, other) or _ends_in(other, path)
-        if other == path:
-            lengths[doc_id] = len(path) + 1  # more than any end
-        elif n_shared > 1 and is_end_of_other:
-            lengths[doc_id] = max(lengths.get(doc_id, 0), n_shared)
-    longest = max(lengths.values(), default=0)
-    by_path = {doc_id for doc_id, length in lengths.items() if length == longest}
-    if by_path:
-        level, doc_ids = _PATH, by_path
-    elif path[-1].isdecimal():  # a number, such as that of a page, is no file name
-        return []
-    elif same_name:
-        level, doc_ids = _FILE_NAME, same_name
-    else:
-        level, doc_ids = _STEM, same_stem
+    level, doc_ids = _PATH, _ids_by_path(path, documents)
+    if not doc_ids and path[-1].isdecimal():  # a number, such as that of a page, is no file name
+        return None
+    if not doc_ids:
+        level = _FILE_NAME
+        doc_ids = {doc_id for other, doc_id in documents if other[-1] == path[-1]}
+    if not doc_ids:
+        level = _STEM
+        doc_ids = {doc_id for _, doc_id in documents}
     if len(doc_ids) != 1:
-        return []
+        return None
     [doc_id] = doc_ids
-    return [(level, doc_id)]
+    return level, doc_id
+
+
+def _ids_by_path(path: _Path, documents: Iterable[tuple[_Path, str]]) -> set[str]:
+    """Return the ids of the documents whose path is equal to this one, or else of those that share
+    the longest end with it: one path is the end of the other, and has two parts or more.
+    """
+    n_shared: dict[str, int] = {}  # doc_id -> number of parts that the paths share at their ends
+    for other, doc_id in documents:
+        n_parts = min(len(path), len(other))
+        is_end = _ends_in(path, other) or _ends_in(other, path)
+        if other == path:
+            n_shared[doc_id] = len(path) + 1  # more than any end
+        elif n_parts > 1 and is_end:
+            n_shared[doc_id] = max(n_shared.get(doc_id, 0), n_parts)
+    longest = max(n_shared.values(), default=0)
+    return {doc_id for doc_id, length in n_shared.items() if length == longest}

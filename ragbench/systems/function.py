@@ -78,15 +78,15 @@ class FunctionSystem:
                 f"FunctionSystem: {function.__name__} is a class; pass an object of it, such as "
                 f"{function.__name__}()"
             )
-        called = to_callable(function)
-        if called is None:
+        question_function = to_callable(function)
+        if question_function is None:
             raise ConfigError(
                 f"FunctionSystem: {function!r} is neither a function of the question, nor an object "
                 "with answer(query_id, query) or with search(queries, k), which finds chunks"
             )
-        self._function = called
+        self._function = question_function
         self.name = name or getattr(function, "__name__", type(function).__name__)
-        _check_arguments(called, self.name)
+        _check_arguments(question_function, self.name)
         self._lock = threading.Lock()
         self._loop: EventLoop | None = None
 
@@ -99,9 +99,8 @@ class FunctionSystem:
         """
         start = perf_counter()
         answer = attempt(query_id, self.name, lambda: self.returned(query, **options))
-        return replace(
-            answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms}
-        )
+        total_ms = 1000 * (perf_counter() - start)
+        return replace(answer, latency_ms={"total": total_ms, **answer.latency_ms})
 
     def returned(self, query: str, **options: Unpack[Asker]) -> Any:
         """Return the value of the function as it is; its exceptions pass."""
@@ -152,37 +151,52 @@ def to_callable(value: Any) -> Callable[..., Any] | None:
     """
     if isinstance(value, type):
         return None
+    if callable(value):
+        return value  # type: ignore[no-any-return]
     methods = (getattr(value, name, None) for name in _METHODS)
-    called = next(filter(callable, (value, *methods)), None)
-    if called is value or called is None:
-        return called
+    method = next(filter(callable, methods), None)
+    if method is None:
+        return None
     is_haystack_pipeline = hasattr(value, "inputs") and hasattr(value, "graph")
     if is_haystack_pipeline:
-        inputs_of_component: dict[str, list[str]] = {}
-        for component, fields in value.inputs().items():
-            inputs_of_component[component] = [
-                key for key in fields if key in QUESTIONS or fields[key]["is_mandatory"]
-            ]
-
-        def run_pipeline(question: str) -> Any:
-            inputs = {
-                component: dict.fromkeys(keys, question)
-                for component, keys in inputs_of_component.items()
-            }
-            return value.run(inputs, include_outputs_from={*value.graph})
-
-        return run_pipeline
+        return _run_of_haystack(value)
     input_names = _inputs_of(value)
-    if not input_names:
-        return called
+    return _with_named_inputs(method, input_names) if input_names else method
+
+
+def _run_of_haystack(pipeline: Any) -> Callable[[str], Any]:
+    """Return a function that runs a pipeline of Haystack with a question, which goes into every
+    component's inputs for a question, and into all inputs that must be given.
+    """
+    inputs_of_component: dict[str, list[str]] = {}
+    for component, fields in pipeline.inputs().items():
+        inputs_of_component[component] = [
+            name for name in fields if name in QUESTIONS or fields[name]["is_mandatory"]
+        ]
+
+    def run(question: str) -> Any:
+        inputs = {
+            component: dict.fromkeys(names, question)
+            for component, names in inputs_of_component.items()
+        }
+        return pipeline.run(inputs, include_outputs_from={*pipeline.graph})
+
+    return run
+
+
+def _with_named_inputs(
+    method: Callable[..., Any], input_names: Sequence[str]
+) -> Callable[..., Any]:
+    """Return a function of a question and its history that calls a method with a table of these
+    inputs. The question goes into each input that is not a list of messages.
+    """
 
     def ask(question: str, history: Sequence[Message] = ()) -> Any:
         messages = {
             "messages": [*history, {"role": "user", "content": question}],
             "chat_history": [*history],
         }
-        # every input that is not a list of messages gets the question
-        return called({name: messages.get(name, question) for name in input_names})
+        return method({name: messages.get(name, question) for name in input_names})
 
     return ask
 
@@ -191,8 +205,8 @@ def _inputs_of(value: Any) -> list[str]:
     """Return the names under which a graph or a chain takes a question; [] if it takes a text."""
     with suppress(Exception):  # the types are a user's: reading them may fail in any way
         graph = getattr(value, "builder", None)  # of LangGraph
-        names = graph and graph.schemas[graph.input_schema]
-        names = names or value.get_input_jsonschema()["properties"]
+        names = graph.schemas[graph.input_schema] if graph else None
+        names = names or value.get_input_jsonschema()["properties"]  # of LangChain
         return [name for name in (*QUESTIONS, "messages", "chat_history") if name in names]
     return []
 
@@ -213,7 +227,8 @@ def _check_arguments(function: Callable[..., Any], name: str) -> None:
 
 
 def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return the options that a function takes as keywords: all if it takes an `Asker`.
+    """Return those of the options that a function takes as keywords; all of them if one of its
+    parameters has the type `Asker`, as `**options: Unpack[Asker]`.
 
     >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
     ({'history': ()}, {})
@@ -222,13 +237,16 @@ def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return {}
+    if any("Asker" in str(parameter) for parameter in parameters):
+        return options
     names = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
-    takes_all = any("Asker" in str(each) for each in parameters)
-    return {name: value for name, value in options.items() if takes_all or name in names}
+    return {name: value for name, value in options.items() if name in names}
 
 
 def attempt(query_id: str, name: str, ask: Callable[[], object]) -> Answer:
-    """Return a system's reply as an Answer; a failed answer with the reason if it raises."""
+    """Call `ask`, which asks the system `name`, and return its reply as an Answer; a failed answer
+    with the reason if it raises.
+    """
     try:
         return to_answer(query_id, ask(), name)
     except Exception as exc:  # any exception of a user's system is an outcome of that system
@@ -272,16 +290,17 @@ class EventLoop:
 
     def __init__(self, name: str) -> None:
         started: Future[BlockingPortal] = Future()
-        thread = threading.Thread(target=_run, args=(started,), name=name, daemon=True)
+        thread = threading.Thread(target=_run_event_loop, args=(started,), name=name, daemon=True)
         thread.start()
         self._portal = started.result()
         self._finalizer = weakref.finalize(self, _stop, self._portal, thread)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Return the value of a coroutine; if it takes longer, it is cancelled and TimeoutError is
-        raised.
+        """Run a coroutine on the loop and return its value.
 
-        Raises InterruptedError once the loop is closed.
+        Raises:
+            TimeoutError: it took longer than `timeout_s`, and was cancelled.
+            InterruptedError: the loop is closed, or was closed before the value came.
         """
         try:
             future: Future[T] = self._portal.start_task_soon(lambda: coroutine)
@@ -292,7 +311,7 @@ class EventLoop:
             return future.result(timeout_s)
         except CancelledError:
             raise InterruptedError("the event loop was closed") from None
-        except BaseException:
+        except BaseException:  # a time-out or Ctrl-C, too
             future.cancel()
             raise
 
@@ -307,7 +326,7 @@ class EventLoop:
         self._finalizer()
 
 
-def _run(started: Future[BlockingPortal]) -> None:
+def _run_event_loop(started: Future[BlockingPortal]) -> None:
     """Run an event loop in this thread until its portal is stopped; `started` gets the portal."""
     import anyio
     from anyio.from_thread import BlockingPortal

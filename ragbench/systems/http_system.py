@@ -93,7 +93,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_v
 from ragbench.errors import FailureKind
 from ragbench.hints import suggesting
 from ragbench.llms.failures import RequestError, RetryPolicy, unreadable
-from ragbench.llms.http import Transport
+from ragbench.llms.http import Response, Transport
 from ragbench.systems.credentials import (
     FlatTemplate,
     Scrubber,
@@ -198,15 +198,24 @@ class HttpSystem(RemoteSystem):
         return self
 
     def __post_init__(self) -> None:
+        """Name the system, fill in the variables of the environment, and prepare the connections;
+        nothing is sent yet.
+
+        Raises:
+            ConfigError: a variable of the environment is not set.
+        """
         address = urlsplit(self.url)
         self.name = self.name or f"{address.netloc}{address.path}"
-        parts = ("url", "body", "form", "headers")
-        self._templates, secrets = from_environment(
-            {part: getattr(self, part) for part in parts}, self.name
-        )
-        self.secrets = secrets
-        self._transport = Transport(self.name, secrets)
-        self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
+        templates = {
+            "url": self.url,
+            "body": self.body,
+            "form": self.form,
+            "headers": self.headers,
+        }
+        self._templates, self.secrets = from_environment(templates, self.name)
+        self._transport = Transport(self.name, self.secrets)
+        # secrets are masked in logs until the system is closed or no longer used
+        self._finalizer = weakref.finalize(self, Scrubber(self.secrets).stop)
         self._retry, self._stop = RetryPolicy(), threading.Event()
 
     def close(self) -> None:
@@ -226,14 +235,14 @@ class HttpSystem(RemoteSystem):
         Raises:
             RequestError, DataError: there is no reply, or it is not JSON.
         """
-        return self._ask(question_values("probe", query), 1)[0]
+        return self._ask(question_values("probe", query), 1)
 
-    def _ask(self, values: Mapping[str, Any], tries: int) -> tuple[Reply, dict[str, float]]:
-        """Send a question, as often as is allowed."""
+    def _ask(self, values: Mapping[str, Any], tries: int) -> Reply:
+        """Send a question, as often as is allowed, and return the first reply."""
         return self._retry.run(lambda: self._send(values), self._stop, max_tries=tries)
 
-    def _send(self, values: Mapping[str, Any]) -> tuple[Reply, dict[str, float]]:
-        """Send one request, and return its reply (JSON, or the events of a stream) and its times.
+    def _send(self, values: Mapping[str, Any]) -> Reply:
+        """Send one request, and return its reply: JSON, or the events of a stream.
 
         Args:
             values: name of a placeholder -> its value for this question.
@@ -242,22 +251,8 @@ class HttpSystem(RemoteSystem):
             RequestError: there was no answer in time, the status is not that of a finished success
                 (202 accepts a request and answers later), or the body cannot be read.
         """
-        in_url = {name: quote(as_text(value), safe="") for name, value in values.items()}
-        in_form = {**values, "history": as_text(values["history"])}
-        headers = fill(self._templates["headers"], values)
-        body = None
-        if self.body is not None:
-            body = fill(self._templates["body"], values)
         try:
-            response = self._transport.exchange(
-                self.method,
-                str(fill(self._templates["url"], in_url)),
-                self.timeout_s,
-                "start it, or check url",
-                json=body,
-                data=fill(self._templates["form"], in_form) or None,
-                headers={name: as_text(value).encode() for name, value in headers.items()},
-            )
+            response = self._exchange(values)
         except RequestError as exc:
             if exc.failure is FailureKind.TIMEOUT:
                 exc.tries = 1  # it is not tried again: it would take as long
@@ -269,8 +264,23 @@ class HttpSystem(RemoteSystem):
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
             events = read_events(text, sse="event" in kind, delta=self.delta)
-            return Reply(list(events), streamed=True), latency_ms
+            return Reply(list(events), streamed=True, latency_ms=latency_ms)
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
-            return Reply([json.loads(text)]), latency_ms
+            return Reply([json.loads(text)], latency_ms=latency_ms)
         raise unreadable(self.name, self._transport.clean(text))
+
+    def _exchange(self, values: Mapping[str, Any]) -> Response:
+        """Send the request that the templates make of a question's values, and return the response."""
+        url_values = {name: quote(as_text(value), safe="") for name, value in values.items()}
+        form_values = {**values, "history": as_text(values["history"])}
+        headers = fill(self._templates["headers"], values)
+        return self._transport.exchange(
+            self.method,
+            str(fill(self._templates["url"], url_values)),
+            self.timeout_s,
+            "start it, or check url",
+            json=None if self.body is None else fill(self._templates["body"], values),
+            data=fill(self._templates["form"], form_values) or None,
+            headers={name: as_text(value).encode() for name, value in headers.items()},
+        )

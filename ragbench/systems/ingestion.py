@@ -85,34 +85,44 @@ def ingest(
     ({'0': 'a', '1': 'b'}, 2)
     """
 
-    def put(document: Document) -> Any:
-        theirs = find(document)
-        if theirs is None and (theirs := add(document)) is None:
+    if at_once < 1:
+        raise ConfigError(f"at_once is {at_once}; expected 1 or more")
+
+    def find_or_add(document: Document) -> Any:
+        system_id = find(document)
+        if system_id is None:
+            system_id = add(document)
+        if system_id is None:
             raise ConfigError(
                 "`add` returned None; it returns the application's id of the document"
             )
-        return theirs
+        return system_id
 
-    if at_once < 1:
-        raise ConfigError(f"at_once is {at_once}; expected 1 or more")
-    ids, failed = {}, ""
-    calls = ThreadedCalls([*dataset.corpus.values()], put, at_once=at_once, name="ingest")
+    ids: dict[str, str] = {}
+    first_failure = ""
+    calls = ThreadedCalls([*dataset.corpus.values()], find_or_add, at_once=at_once, name="ingest")
     with progress_bar(len(dataset.corpus), "ingesting", "documents") as bar:
-        for document, theirs in calls:
-            if isinstance(theirs, BaseException):
-                calls.stop()  # and wait for those on their way, so that the next call finds them
-                failed = failed or f"document {document.doc_id!r} did not arrive: {theirs!r}"
+        for document, outcome in calls:
+            if not isinstance(outcome, BaseException):
+                ids[str(outcome)] = document.doc_id
             else:
-                ids[str(theirs)] = document.doc_id
+                calls.stop()  # and wait for those on their way, so that the next call finds them
+                if not first_failure:
+                    first_failure = f"document {document.doc_id!r} did not arrive: {outcome!r}"
             bar.update()
-    if failed:
-        raise SystemsError(f"{failed}; call `ingest` again to continue")
-    end = time.monotonic() + ready_timeout_s
-    while not is_ready(len(ids)):
+    if first_failure:
+        raise SystemsError(f"{first_failure}; call `ingest` again to continue")
+    _wait_until_ready(lambda: is_ready(len(ids)), len(ids), ready_timeout_s)
+    return ids
+
+
+def _wait_until_ready(is_ready: Callable[[], bool], n_documents: int, timeout_s: float) -> None:
+    """Return as soon as an index is ready; SystemsError if it is not in time."""
+    end = time.monotonic() + timeout_s
+    while not is_ready():
         if time.monotonic() > end:
             raise SystemsError(
-                f"the index does not have all {len(ids)} documents after {ready_timeout_s:g} s; "
+                f"the index does not have all {n_documents} documents after {timeout_s:g} s; "
                 "call `ingest` again"
             )
         time.sleep(0.5)
-    return ids

@@ -94,6 +94,9 @@ class McpSystem(RemoteSystem):
     @field_validator("server")
     @classmethod
     def _check_server(cls, server: str | Sequence[str]) -> str | Sequence[str]:
+        """Return an address as it is, and a command as a list of its words; ValueError if it is
+        neither, or holds a secret.
+        """
         if isinstance(server, str) and server.startswith(("http://", "https://")):
             return check_address(server)
         command = shlex.split(server) if isinstance(server, str) else list(server)
@@ -124,23 +127,20 @@ class McpSystem(RemoteSystem):
         require("mcp.client", "mcp")
         self._llm = load_llm(self.sampling) if self.sampling else None
         if not self.name:
-            self.name = self.tool
-            if self._llm:
-                self.name += f" with {self._llm.name}"
+            self.name = f"{self.tool} with {self._llm.name}" if self._llm else self.tool
         check_set(self.env, self.name)
         templates = {"server": self.server, "headers": self.headers, "arguments": self.arguments}
-        parts, secrets_in_templates = from_environment(templates, self.name)
+        filled, secrets_in_templates = from_environment(templates, self.name)
         variables = {variable: os.environ[variable] for variable in self.env}
-        secrets = [*secrets_in_templates]
-        for variable, value in variables.items():
-            if is_secret(variable, value):
-                secrets.append(value.strip())
-        self.secrets = tuple(secrets)
-        self._arguments = parts["arguments"]
+        secret_values = [
+            value.strip() for variable, value in variables.items() if is_secret(variable, value)
+        ]
+        self.secrets = (*secrets_in_templates, *secret_values)
+        self._arguments = filled["arguments"]
         self._pool = Pool(
             self.name,
-            parts["server"],
-            parts["headers"],
+            filled["server"],
+            filled["headers"],
             variables,
             self.secrets,
             self.timeout_s,
@@ -182,20 +182,33 @@ class McpSystem(RemoteSystem):
         arguments = fill(self._arguments, question_values(query_id, query, **options))
         sampling = self._sampling()
 
-        def ask() -> tuple[Reply, dict[str, float]]:
-            reply, seconds = self._pool.call(self.tool, arguments, sampling)
-            is_cached = sampling is not None and sampling.cached
-            return Reply([reply]), {} if is_cached else {"total": 1000 * seconds}
+        def ask() -> Reply:
+            result, seconds = self._pool.call(self.tool, arguments, sampling)
+            # with a completion from the reply store the call took less time than a user would wait
+            is_timed = sampling is None or not sampling.cached
+            return Reply([result], latency_ms={"total": 1000 * seconds} if is_timed else {})
 
         answer = self.read(query_id, ask)
-        if sampling and (usage := sampling.usage()):
-            latency = {} if sampling.cached else {"sampling": 1000 * usage.latency_s}
-            answer = replace(answer, usage=usage, latency_ms={**answer.latency_ms, **latency})
-        if sampling and sampling.refusals:
-            error = answer.error and f"{answer.error} ({sampling.refusals[0]})"
-            answer = replace(answer, flags=(*answer.flags, REFUSED), error=error)
-        return answer
+        return answer if sampling is None else _with_sampling(answer, sampling)
 
     def _sampling(self) -> Sampling | None:
         """Return what answers the requests for samples of one call; None if none are offered."""
         return Sampling(self._llm, self.max_samplings) if self._llm else None
+
+
+def _with_sampling(answer: Answer, sampling: Sampling) -> Answer:
+    """Return an answer with the tokens and the time of the completions that its tool asked for, and
+    with a flag if some were refused.
+    """
+    usage = sampling.usage()
+    if usage is not None:
+        latency_ms = dict(answer.latency_ms)
+        if not sampling.cached:
+            latency_ms["sampling"] = 1000 * usage.latency_s
+        answer = replace(answer, usage=usage, latency_ms=latency_ms)
+    if sampling.refusals:
+        error = answer.error
+        if error:
+            error = f"{error} ({sampling.refusals[0]})"
+        answer = replace(answer, flags=(*answer.flags, REFUSED), error=error)
+    return answer

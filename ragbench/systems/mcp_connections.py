@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import (
+    AbstractContextManager,
     AsyncExitStack,
     ExitStack,
     asynccontextmanager,
@@ -57,9 +58,9 @@ class Pool:
         # With sampling each call has a connection to itself, so that tokens and limits belong to
         # the call. A connection to a command is a process, so there is one alone.
         max_connections = 1 if isinstance(self.where, list) else _N_CONNECTIONS
-        self._places = (
-            threading.BoundedSemaphore(max_connections) if self.samples else nullcontext()
-        )
+        self._room: AbstractContextManager[Any] = nullcontext()  # entered for each call
+        if self.samples:
+            self._room = threading.BoundedSemaphore(max_connections)
         self._opening = threading.Lock()
         self._idle: list[_Connection] = []
         # when the server could not be reached the last time, and the reason
@@ -75,6 +76,8 @@ class Pool:
     ) -> tuple[Any, float]:
         """Return the result of one call, and the seconds that it took.
 
+        `sampling` answers the tool's requests for a language model's text; None if there are none.
+
         Raises:
             RefusalError: there is no such tool, or the server or the tool reports an error.
             SystemsError: there is no result in time, the connection ended, or there is none.
@@ -86,7 +89,7 @@ class Pool:
             start = time.perf_counter()
             try:
                 result = self.loop.run(connection.client.call_tool(tool, arguments), self.timeout_s)
-            except InterruptedError:
+            except InterruptedError:  # the pool was closed
                 raise
             except TimeoutError:
                 raise SystemsError(
@@ -94,26 +97,27 @@ class Pool:
                     FailureKind.TIMEOUT,
                 ) from None
             except Exception as exc:
-                message = self._explain(exc, connection)
+                message = self._explain(exc, connection)  # closes a connection that is lost
                 if connection.ended:
                     raise SystemsError(message) from None
                 raise RefusalError(message) from None
             finally:
                 connection.sampling = None
-            took = time.perf_counter() - start
-        return content_of(result, self.secrets), took
+            seconds = time.perf_counter() - start
+        return content_of(result, self.secrets), seconds
 
     @contextmanager
     def _connection(self) -> Iterator[_Connection]:
         """Hold a connection within the block: an open one, else a new one.
 
-        With sampling no other call uses it in the meantime; without, all calls share one.
+        With sampling no other call uses it in the meantime, as it is idle again after the block;
+        without, all calls share one, which is always among the idle ones.
         """
-        with self._places:
+        is_shared = not self.samples
+        with self._room:
             with self._opening:
                 self._idle = [connection for connection in self._idle if not connection.ended]
                 connection = self._idle.pop() if self._idle else self._connect()
-                is_shared = not self.samples
                 if is_shared:
                     self._idle.append(connection)
             try:
@@ -139,14 +143,16 @@ class Pool:
             connection = _Connection(self)
             try:
                 connection.open(protocol)
-            except InterruptedError:
+                return connection
+            except InterruptedError:  # the pool was closed
                 raise
             except Exception as exc:
                 reason = self._explain(exc, connection)
-                if getattr(_first_cause(exc), "code", None) != _UNSUPPORTED_VERSION:
+                is_version_refused = (
+                    getattr(_first_cause(exc), "code", None) == _UNSUPPORTED_VERSION
+                )
+                if not is_version_refused:
                     break
-            else:
-                return connection
         self._unreached = (time.monotonic(), reason)
         raise SystemsError(reason, FailureKind.UNREACHABLE)
 
@@ -156,24 +162,29 @@ class Pool:
         A connection that is lost is closed (its `ended` becomes True), so that the next call gets a
         new one. An error that the server itself reports has a code of its own and ends nothing.
         """
-        exc = _first_cause(exc)
+        cause = _first_cause(exc)
+        is_reported = getattr(cause, "code", _CLOSED) != _CLOSED
+        if not is_reported:
+            connection.close()  # which sets its `last_words`
+        return scrubbed(self._message(cause, is_reported, connection.last_words), self.secrets)
+
+    def _message(self, cause: BaseException, is_reported: bool, last_words: str) -> str:
+        """Return a failure in words. `is_reported` is True for an error that the server reports,
+        `last_words` is the end of a command's standard error.
+        """
         where = self.where
-        code = getattr(exc, "code", _CLOSED)
-        if code == _CLOSED:
-            connection.close()
-        if isinstance(exc, FileNotFoundError) and isinstance(where, list):
-            message = f"there is no command {where[0]!r}; check server"
-        elif isinstance(exc, TimeoutError):
-            message = f"no handshake within {self.timeout_s:g} s{connection.last_words}"
-        elif isinstance(exc, OutOfBoundsError):
-            message = str(exc)
-        elif code != _CLOSED:
-            message = f"the server reports: {exc}"
-        else:
-            kind = "the connection ended" if hasattr(exc, "code") else type(exc).__name__
-            at = f" at {where}" if isinstance(where, str) else ""
-            message = f"{kind}{at}: {exc}{connection.last_words}"
-        return scrubbed(message, self.secrets)
+        if isinstance(cause, FileNotFoundError) and isinstance(where, list):
+            return f"there is no command {where[0]!r}; check server"
+        if isinstance(cause, TimeoutError):
+            return f"no handshake within {self.timeout_s:g} s{last_words}"
+        if isinstance(cause, OutOfBoundsError):
+            return str(cause)
+        if is_reported:
+            return f"the server reports: {cause}"
+        has_code = hasattr(cause, "code")  # the SDK's, of a connection that ended
+        kind = "the connection ended" if has_code else type(cause).__name__
+        at_address = f" at {where}" if isinstance(where, str) else ""
+        return f"{kind}{at_address}: {cause}{last_words}"
 
 
 class _Connection:
@@ -209,22 +220,13 @@ class _Connection:
             try:
                 async with AsyncExitStack() as stack:
                     async with asyncio.timeout(self._pool.timeout_s):
-                        client = await stack.enter_async_context(
-                            await self._client(protocol, stack, errors)
-                        )
-                        cursor: str | None = ""  # "": the first page; None: there is no further one
-                        while cursor is not None:
-                            page = await client.list_tools(cursor=cursor or None)
-                            self.tools |= {tool.name: tool.input_schema for tool in page.tools}
-                            cursor = page.next_cursor or None
+                        unconnected = await self._client(protocol, stack, errors)
+                        client = await stack.enter_async_context(unconnected)
+                        self.tools = await _tools_of(client)
                     yield client
             finally:
                 errors.seek(0)
-                end_of_errors = errors.read()[-4000:]
-                lines = end_of_errors.rstrip().splitlines()
-                self.last_words = ""
-                if lines:
-                    self.last_words = f"; its last error line: {lines[-1].strip()[:300]}"
+                self.last_words = _last_words(errors.read())
 
     async def _client(self, protocol: str, stack: AsyncExitStack, errors: Any) -> Client:
         """Return the SDK's client, not yet connected: of a command that it starts, whose standard
@@ -272,6 +274,26 @@ def _first_cause(exc: BaseException) -> BaseException:
     return exc
 
 
+async def _tools_of(client: Client) -> dict[str, Any]:
+    """Return the tools that a server lists on one or more pages: name -> schema of the arguments."""
+    tools: dict[str, Any] = {}
+    cursor: str | None = None  # of the next page; None: the first one
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        tools |= {tool.name: tool.input_schema for tool in page.tools}
+        if not page.next_cursor:
+            return tools
+        cursor = page.next_cursor
+
+
+def _last_words(errors: str) -> str:
+    """Return the end of a message with the last line of a server's standard error; "" if it wrote
+    none.
+    """
+    lines = errors[-4000:].rstrip().splitlines()
+    return f"; its last error line: {lines[-1].strip()[:300]}" if lines else ""
+
+
 def content_of(result: CallToolResult, secrets: tuple[str, ...]) -> Any:
     """Return the structured result of a call, else the JSON of its text, else its text.
 
@@ -284,12 +306,22 @@ def content_of(result: CallToolResult, secrets: tuple[str, ...]) -> Any:
         raise RefusalError(scrubbed(f"the tool failed: {text or 'it does not say why'}", secrets))
     content: Any = result.structured_content
     if content is None:
-        with suppress(ValueError, RecursionError):
-            # Older servers give a list as one block for each of its entries.
-            entries = [json.loads(block) for block in blocks]
-            content = entries[0] if len(entries) == 1 else entries
-        if not isinstance(content, dict | list):
-            return text
+        content = _json_of(blocks)
+    if content is None:
+        return text
     # Frameworks wrap results that are not objects.
     is_wrapped = isinstance(content, dict) and content.keys() == {"result"}
     return content["result"] if is_wrapped else content
+
+
+def _json_of(blocks: list[str]) -> dict[str, Any] | list[Any] | None:
+    """Return the object or list in the texts of a result; None if they hold neither.
+
+    Older servers give a list as one text for each of its entries.
+    """
+    try:
+        entries = [json.loads(block) for block in blocks]
+    except (ValueError, RecursionError):
+        return None
+    content = entries[0] if len(entries) == 1 else entries
+    return content if isinstance(content, dict | list) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -56,10 +57,7 @@ class Sampling:
         if reply.error is not None:
             return refused(reply.error)
         self.completions.append(reply)
-        stops = params.stop_sequences or ()
-        end = min(
-            [at for stop in stops if stop and (at := reply.text.find(stop)) >= 0], default=None
-        )
+        end = _first_place(params.stop_sequences or (), reply.text)
         return CreateMessageResult(
             role="assistant",
             content=TextContent(type="text", text=reply.text[:end]),
@@ -76,15 +74,22 @@ class Sampling:
         """Return all completions as one, tokens and seconds summed; None without any."""
         if not self.completions:
             return None
+        last = self.completions[-1]
         return Completion(
-            self.completions[-1].text,
+            last.text,
             self.llm.name,
-            sum(completion.input_tokens for completion in self.completions),
-            sum(completion.output_tokens for completion in self.completions),
-            sum(completion.latency_s for completion in self.completions),
-            all(completion.cached for completion in self.completions),
-            self.completions[-1].finish,
+            input_tokens=sum(completion.input_tokens for completion in self.completions),
+            output_tokens=sum(completion.output_tokens for completion in self.completions),
+            latency_s=sum(completion.latency_s for completion in self.completions),
+            cached=all(completion.cached for completion in self.completions),
+            finish=last.finish,
         )
+
+
+def _first_place(stops: Sequence[str], text: str) -> int | None:
+    """Return where the first of some texts begins in another one; None if it holds none of them."""
+    places = [text.find(stop) for stop in stops if stop and stop in text]
+    return min(places, default=None)
 
 
 def _prompt(params: CreateMessageRequestParams) -> str | None:
@@ -93,11 +98,13 @@ def _prompt(params: CreateMessageRequestParams) -> str | None:
     """
     turns = []
     for message in params.messages:
-        blocks = message.content if isinstance(message.content, list) else [message.content]
+        content = message.content
+        blocks = content if isinstance(content, list) else [content]
         texts = [getattr(block, "text", None) for block in blocks]
         if not all(isinstance(text, str) for text in texts):
             return None
         turns.append((message.role, "\n".join(filter(None, texts))))
     if len(turns) == 1:
-        return turns[0][1]
+        [(_, text)] = turns
+        return text
     return "\n\n".join(f"{role.capitalize()}: {text}" for role, text in turns)

@@ -43,15 +43,15 @@ RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
 
 
 def pipeline_options() -> type[BaseModel]:
-    """Return the model of a table [pipeline]: the arguments of `Pipeline`, by name."""
-    fields: dict[str, Any] = {
-        name: (
-            int | None if parameter.default is None else type(parameter.default),
-            parameter.default,
-        )
-        for name, parameter in inspect.signature(Pipeline).parameters.items()
-        if name != "dataset"
-    }
+    """Return the model that checks a table [pipeline]: its fields are the arguments of `Pipeline`
+    without the dataset, with the types of their defaults.
+    """
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(Pipeline).parameters.items():
+        if name != "dataset":
+            default = parameter.default
+            field_type = int | None if default is None else type(default)
+            fields[name] = (field_type, default)
     return create_model("PipelineOptions", __config__=_STRICT, **fields)
 
 
@@ -135,15 +135,21 @@ named 'no_such_module'
     """
     _resolve(spec, folder)
     if reachable and spec.endswith(".toml"):
-        path = Path(folder) / expanded(spec)
-        _, table = read_table(path)
-        address = table.get("url") or table.get("server")
-        if isinstance(address, str) and address.startswith("http") and not listens(address):
-            raise ModelError(
-                f"{path.name}: no server takes connections at {address.partition('?')[0]}; start "
-                "it, or correct the address",
-                FailureKind.UNREACHABLE,
-            )
+        _check_reachable(Path(folder) / expanded(spec))
+
+
+def _check_reachable(path: Path) -> None:
+    """Raise ModelError if no server takes connections at the address in a system's TOML file, if it
+    has one.
+    """
+    _, table = read_table(path)
+    address = table.get("url") or table.get("server")
+    if isinstance(address, str) and address.startswith("http") and not listens(address):
+        raise ModelError(
+            f"{path.name}: no server takes connections at {address.partition('?')[0]}; start "
+            "it, or correct the address",
+            FailureKind.UNREACHABLE,
+        )
 
 
 def is_object_name(spec: str) -> bool:
@@ -169,12 +175,12 @@ def names_retriever_class(spec: str) -> bool:
 
 
 def system_digest(spec: str, folder: str | Path = "") -> str:
-    """Return the SHA-256 of what describes a system: its file, the source of its module, or its
-    name.
+    """Return the SHA-256 of the name of a system and what the name stands for: the content of its
+    file, or the source of its module.
     """
     path: Path | None = Path(folder) / expanded(spec)
     if is_object_name(spec):
-        path = source_file(spec, folder)
+        path = source_file(spec, folder)  # None: the module has none
     content = b""
     with suppress(OSError):  # loading it names the reason
         if path is not None and os.path.isfile(path):
@@ -183,7 +189,9 @@ def system_digest(spec: str, folder: str | Path = "") -> str:
 
 
 def read_table(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the kind and the table of a system's TOML file."""
+    """Return the kind of a system ("pipeline", "http" or "mcp") and its options, from the one table of
+    its TOML file.
+    """
     tables = read_toml(as_at_start(path), f"a system is {_FORMS}")
     for kind in tables:
         if kind not in _KINDS:
@@ -203,28 +211,34 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
     is checked here, as `load_system` states.
     """
     path = Path(folder) / expanded(spec)
-    system: System
-    if spec.endswith(RECORDED):
-        system = RecordedSystem(path)
-    elif spec.endswith(".toml"):
+    if spec.endswith(".toml"):
         return _from_file(path)
-    elif is_object_name(spec):
+    if spec.endswith(RECORDED):
+        recorded = RecordedSystem(path)
+        return lambda dataset: recorded
+    if is_object_name(spec):
         return _from_object(spec, folder)
-    elif spec.startswith(_ADDRESS):
-        in_url = "{query}" in spec
-        body = None if in_url else {"query": "{query}"}
-        system = HttpSystem(spec, method="GET" if in_url else "POST", body=body)
-    else:  # the name of a retriever
-        try:
-            check_retriever(spec)
-        except ConfigError as exc:
-            if path.suffix == ".py":
-                raise ConfigError(
-                    f"{spec} holds the code of a system; name its function, '{path.stem}:<function>'"
-                ) from None
-            raise ConfigError(f"unknown system {spec!r}: {exc}; a system is {_FORMS}") from exc
-        return lambda dataset: Pipeline(dataset, spec)
-    return lambda dataset: system
+    if spec.startswith(_ADDRESS):
+        service = _service_at(spec)
+        return lambda dataset: service
+    try:
+        check_retriever(spec)
+    except ConfigError as exc:
+        if path.suffix == ".py":
+            raise ConfigError(
+                f"{spec} holds the code of a system; name its function, '{path.stem}:<function>'"
+            ) from None
+        raise ConfigError(f"unknown system {spec!r}: {exc}; a system is {_FORMS}") from exc
+    return lambda dataset: Pipeline(dataset, spec)
+
+
+def _service_at(address: str) -> HttpSystem:
+    """Return the system at an address, which is asked by GET if the question is in the address, else
+    by POST.
+    """
+    if "{query}" in address:
+        return HttpSystem(address, method="GET")
+    return HttpSystem(address, method="POST", body={"query": "{query}"})
 
 
 def _from_file(path: Path) -> Callable[[Dataset], System]:
@@ -238,25 +252,25 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
     ask_consent(path, table)
     makers = {"http": HttpSystem, "mcp": McpSystem, "pipeline": pipeline_options()}
     try:
-        system: Any = makers[kind](**{"name": path.stem, **table})
+        system_or_options: Any = makers[kind](**{"name": path.stem, **table})
     except (OptionsError, ValidationError) as exc:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
-        text = path.read_text(encoding="utf-8-sig")
+        toml = path.read_text(encoding="utf-8-sig")
         with_lines = []
         for keys, problem in problems:
-            line = toml_line(text, (kind, *keys))
+            line = toml_line(toml, (kind, *keys))
             with_lines.append((keys, f"line {line}, {problem}"))
         raise ConfigError(f"{path}, [{kind}]: {one_line(with_lines)}") from None
 
     check_llm(table.get("llm") or table.get("sampling") or "extractive")
 
-    def load(dataset: Dataset) -> System:
+    def make_system(dataset: Dataset) -> System:
         if kind == "pipeline":
-            return Pipeline(dataset, **system.model_dump())
+            return Pipeline(dataset, **system_or_options.model_dump())
         check_servers(table.get("sampling") or "")
-        return system  # type: ignore[no-any-return]
+        return system_or_options  # type: ignore[no-any-return]
 
-    return load
+    return make_system
 
 
 def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
@@ -266,21 +280,24 @@ def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
         ConfigError: the attribute cannot be imported, its class cannot be called without arguments,
             or it is neither a system, a function of a question, nor the class of a retriever.
     """
-    system = imported(spec, "system", folder)
-    if is_retriever_class(system):
-        return lambda dataset: Pipeline(dataset, system)
-    if inspect.isclass(system):
+    attribute = imported(spec, "system", folder)
+    if is_retriever_class(attribute):
+        return lambda dataset: Pipeline(dataset, attribute)
+    system = attribute
+    if inspect.isclass(attribute):
         try:
-            system = system()
+            system = attribute()
         except Exception as exc:  # of a user's class
             raise ConfigError(
                 f"system {spec!r} could not be made: {type(exc).__name__}: {exc}; expected one "
                 "without arguments, or a retriever's, which takes chunks and has search(queries, k)"
             ) from exc
-    if not isinstance(system, System) and to_callable(system) is None:
+    if isinstance(system, System):
+        return lambda dataset: system
+    if to_callable(system) is None:
         raise ConfigError(
             f"system {spec!r} is {system!r}; expected a function of the question, a System, or a "
             "retriever's class, which takes the chunks and has search(queries, k)"
         )
-    loaded = system if isinstance(system, System) else FunctionSystem(system)
-    return lambda dataset: loaded
+    function_system = FunctionSystem(system)
+    return lambda dataset: function_system

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from pydantic import TypeAdapter
 
@@ -72,29 +72,54 @@ def ask(
             f"ask: {system!r} is not a system; expected an object with name and answer(query_id, "
             "query)"
         )
-    warn(
-        dataset.name,
-        f"questions have turns and ids without {TURN_MARK!r}, so that comparisons take them for "
-        "independent; name them as in 'rail<::>2'",
-        [case.query_id for case in dataset.cases if case.turns and TURN_MARK not in case.query_id],
-    )
+    _warn_of_turns(dataset)
     answers = dict(known or {})
     label = label or system.name
     queries = {q: text for q, text in dataset.queries.items() if q not in answers}
-    answer_many = getattr(system, "answer_many", None)
     # a dry run must not ask a system that sends requests itself
     may_be_asked = active_dry_run() is None or getattr(system, "sends_nothing", False)
-    if callable(answer_many) and may_be_asked:
+    if callable(getattr(system, "answer_many", None)) and may_be_asked:
         histories = {case.query_id: case.history for case in dataset.cases if case.turns}
-        options = keywords(
-            answer_many, histories=histories, concurrency=concurrency, timeout_s=timeout_s
-        )
-        for answer in answer_many(queries, **options):
-            answers[answer.query_id] = answer
+        options = {"histories": histories, "concurrency": concurrency, "timeout_s": timeout_s}
+        answers |= _ask_at_once(system, queries, options)
         return [answers[query_id] for query_id in dataset.queries]
-    with progress_bar(len(queries), label, "questions") as bar:
+    cases = [case for case in dataset.cases if case.query_id in queries]
+    answers |= _ask_in_threads(system, cases, concurrency, label)
+    in_order = [answers[query_id] for query_id in dataset.queries]
+    warn_of_failures(system.name, in_order)
+    return in_order
+
+
+def _warn_of_turns(dataset: Dataset) -> None:
+    """Warn of questions that follow earlier turns, but whose ids do not name their conversation."""
+    unmarked = [
+        case.query_id for case in dataset.cases if case.turns and TURN_MARK not in case.query_id
+    ]
+    problem = (
+        f"questions have turns and ids without {TURN_MARK!r}, so that comparisons take them for "
+        "independent; name them as in 'rail<::>2'"
+    )
+    warn(dataset.name, problem, unmarked)
+
+
+def _ask_at_once(
+    system: Any, queries: Mapping[str, str], options: Mapping[str, Any]
+) -> dict[str, Answer]:
+    """Return query_id -> the answer of a system with `answer_many`, which gets those of the options
+    that it takes.
+    """
+    accepted = keywords(system.answer_many, **options)
+    return {answer.query_id: answer for answer in system.answer_many(queries, **accepted)}
+
+
+def _ask_in_threads(
+    system: System, cases: Sequence[Case], concurrency: int, label: str
+) -> dict[str, Answer]:
+    """Return query_id -> answer, asking `concurrency` questions side by side."""
+    answers = {}
+    with progress_bar(len(cases), label, "questions") as bar:
         work = ThreadedCalls(
-            [case for case in dataset.cases if case.query_id in queries],
+            cases,
             lambda case: ask_case(system, case),
             at_once=concurrency,
             name=label,
@@ -105,9 +130,7 @@ def ask(
                 raise outcome
             answers[case.query_id] = outcome
             bar.update()
-    in_order = [answers[query_id] for query_id in dataset.queries]
-    warn_of_failures(system.name, in_order)
-    return in_order
+    return answers
 
 
 def ask_case(system: System, case: Case) -> Answer:
@@ -124,15 +147,15 @@ def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker])
     system whose `answer` takes them. In a dry run only systems that send nothing themselves are
     asked: ragbench's own pipeline and recorded answers.
     """
-    plan = active_dry_run()
-    if plan and not getattr(system, "sends_nothing", False):
-        plan.note_question(system.name)
+    dry_run = active_dry_run()
+    if dry_run and not getattr(system, "sends_nothing", False):
+        dry_run.note_question(system.name)
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
     start = time.perf_counter()
     accepted = keywords(system.answer, **options)
     answer = attempt(query_id, system.name, lambda: system.answer(query_id, query, **accepted))
-    total = 1000 * (time.perf_counter() - start)
-    return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
+    total_ms = 1000 * (time.perf_counter() - start)
+    return answer if answer.latency_ms else replace(answer, latency_ms={"total": total_ms})
 
 
 def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
@@ -147,7 +170,8 @@ def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
 
 
 def warn_of_notes(name: str, answers: Sequence[Answer]) -> dict[str, int]:
-    """Warn once of each kind of note on the answers, and return kind -> number of such notes.
+    """Warn once of each kind of note on the answers of the system `name`, and return kind -> number
+    of such notes.
 
     Notes that differ only in the length of a list are of one kind.
     """
@@ -162,6 +186,11 @@ def warn_of_notes(name: str, answers: Sequence[Answer]) -> dict[str, int]:
         hint = f"; {_UNREAD_HINT}" if _LIST_OF.match(note) else ""
         warn_user(f"{name}: {note}, {counts[kind]} in all (first: {query_id!r}){hint}")
     return dict(counts)
+
+
+class _KeptAnswer(NamedTuple):
+    question: str
+    answer: Answer
 
 
 class JournaledSystem:
@@ -193,8 +222,8 @@ class JournaledSystem:
     def __init__(self, system: System, path: str | Path, identity: str = "") -> None:
         self.system, self.name = system, system.name
         self._path, self._identity = Path(path), identity or system.name
-        self._kept: dict[str, tuple[str, Answer]] = {}
-        self._problem = ""
+        self._kept: dict[str, _KeptAnswer] = {}  # by query_id
+        self._problem = ""  # why an answer could not be written
         try:
             self._file = LineFile(self._path)
         except OSError as exc:
@@ -202,7 +231,7 @@ class JournaledSystem:
                 f"{path} cannot be read: {exc.strerror or exc}; name another output"
             ) from exc
         for line in self._file.lines:
-            self._take(line)
+            self._keep_line(line)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.system, name)
@@ -219,21 +248,30 @@ class JournaledSystem:
         """
         self.check({query_id: query})
         if query_id in self._kept:
-            return self._kept[query_id][1]
+            return self._kept[query_id].answer
         self.check_written()
         answer = ask_one(self.system, query_id, query, **options)
         if not answer.failed:
-            fields = {
-                key: value for key, value in asdict(answer).items() if value not in (None, (), {})
-            }
-            line = {"query_id": query_id, "question": query, "system": self._identity, **fields}
-            try:
-                self._file.append(json.dumps(line))
-            except OSError as exc:
-                self._problem = exc.strerror or str(exc)
-            else:
-                self._kept[query_id] = query, answer
+            self._append(query, answer)
         return answer
+
+    def _append(self, query: str, answer: Answer) -> None:
+        """Append an answer to the file and keep it; if it cannot be written, only note why."""
+        fields = {
+            name: value for name, value in asdict(answer).items() if value not in (None, (), {})
+        }
+        line = {
+            "query_id": answer.query_id,
+            "question": query,
+            "system": self._identity,
+            **fields,
+        }
+        try:
+            self._file.append(json.dumps(line))
+        except OSError as exc:
+            self._problem = exc.strerror or str(exc)
+        else:
+            self._kept[answer.query_id] = _KeptAnswer(query, answer)
 
     def check_written(self) -> None:
         """Raise DataError if an earlier answer could not be written: nothing more is asked then."""
@@ -247,14 +285,14 @@ class JournaledSystem:
     def check(self, queries: Mapping[str, str]) -> None:
         """Raise ConfigError where the file has an answer to another question of the same id."""
         for query_id, query in queries.items():
-            question, _ = self._kept.get(query_id, (query, None))
-            if question != query:
+            kept = self._kept.get(query_id)
+            if kept is not None and kept.question != query:
                 raise ConfigError(
                     f"{self._path} holds the answer to another question {query_id!r} "
-                    f"({question!r}); {_OTHER_OUTPUT}"
+                    f"({kept.question!r}); {_OTHER_OUTPUT}"
                 )
 
-    def _take(self, line: bytes) -> None:
+    def _keep_line(self, line: bytes) -> None:
         """Keep the answer of a line of the file; ConfigError if the line is damaged, or is an answer
         of another system.
         """
@@ -272,4 +310,4 @@ class JournaledSystem:
                 f"{self._path} holds answers of {system!r}, not of {self._identity!r}; "
                 f"{_OTHER_OUTPUT}"
             )
-        self._kept[answer.query_id] = (question, answer)
+        self._kept[answer.query_id] = _KeptAnswer(question, answer)

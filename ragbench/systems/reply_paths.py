@@ -48,7 +48,9 @@ def matches(value: Any, path: str) -> list[Any]:
 
 
 def _inside(value: Any, step: str) -> list[Any]:
-    """Return the entries of a value that a step of a path names; [] if it has none."""
+    """Return the entries of a value that a step of a path names ("*", a number, or the name of a
+    field); [] if it has none.
+    """
     if isinstance(value, list):
         if step == "*":
             return value
@@ -101,28 +103,23 @@ class ReplyPaths(BaseModel):
         """
         record: dict[str, Any] = {}
         for part, path in self.named().items():
-            if part in _LISTS:
-                # "$.hits" and "$.hits[*]" mean the same list
-                list_path = path if path == "$[*]" else path.removesuffix("[*]")
-                entries = matches(reply, list_path)
-                is_one_list = len(entries) == 1 and isinstance(entries[0], list | None)
-                if entries:
-                    record[part] = entries[0] if is_one_list else entries
-                continue
+            is_list = part in _LISTS
+            if is_list and path != "$[*]":
+                path = path.removesuffix("[*]")  # "$.hits" and "$.hits[*]" mean the same list
             values = matches(reply, path)
-            if len(values) == 1:
-                record[part] = values[0]
-            elif values:
-                record[part] = "".join(map(str, values))
-        if contexts := record.get("contexts"):
-            record["contexts"] = [self._context(entry) for entry in contexts]
+            if values:
+                record[part] = _as_list(values) if is_list else _as_value(values)
+        if record.get("contexts"):
+            record["contexts"] = [self._context(entry) for entry in record["contexts"]]
         for flag in record.get("flags") or ():
             if flag in self.failed_flags:
                 record["error"] = f"the system flags its answer as {flag!r}"
         return record
 
     def _context(self, entry: Any) -> Any:
-        """Return a context with its parts at the paths of `context` under their usual names."""
+        """Return a context with its parts at the paths of `context` under their usual names; one that
+        is not a table as it is.
+        """
         if not isinstance(entry, Mapping):
             return entry
         context = {key: value for key, value in entry.items() if key not in self.context}
@@ -133,15 +130,32 @@ class ReplyPaths(BaseModel):
         return context
 
 
+def _as_list(values: list[Any]) -> Any:
+    """Return the list that a path leads to: its only value if that is a list (or null, for none),
+    else all values at the path.
+    """
+    if len(values) == 1 and isinstance(values[0], list | None):
+        return values[0]
+    return values
+
+
+def _as_value(values: list[Any]) -> Any:
+    """Return the only value at a path, or several as one text."""
+    return values[0] if len(values) == 1 else "".join(map(str, values))
+
+
 Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.model_validate)]
 """An option of a system: a table in, `ReplyPaths` out."""
 
 
 class Reply(NamedTuple):
-    """A system's reply to one question: one value of JSON, or the events of a stream."""
+    """A system's reply to one question: one value of JSON, or the events of a stream, and stage ->
+    milliseconds that it took.
+    """
 
     events: list[Any]
     streamed: bool = False
+    latency_ms: Mapping[str, float] = {}
 
     def record(self, paths: ReplyPaths, delta: str = "") -> Any:
         """Return the record that `read_answer` reads.
@@ -164,15 +178,13 @@ class Reply(NamedTuple):
         if not self.streamed and not has_paths:
             return self.events[0]
         record: dict[str, Any] = {}
-        pieces: list[str] = []
         for event in self.events:
             parts = paths.parts_of(event) if has_paths else event
             if isinstance(parts, Mapping):
                 for part, value in parts.items():
                     if value or part not in record:
                         record[part] = value
-            if delta:
-                pieces += [piece for piece in matches(event, delta) if isinstance(piece, str)]
+        pieces = self._pieces_at(delta) if delta else []
         if pieces:
             record["answer"] = "".join(pieces)
         expected = ["answer", "error"]  # one of these must be there
@@ -183,6 +195,13 @@ class Reply(NamedTuple):
             last = abridged(repr(self.events[-1]), 120) if self.events else "no event"
             raise DataError(f"the reply has nothing at {where}; it is {last}")
         return record
+
+    def _pieces_at(self, delta: str) -> list[str]:
+        """Return the texts at the path `delta` of all events, the pieces of a streamed answer."""
+        pieces: list[str] = []
+        for event in self.events:
+            pieces += [piece for piece in matches(event, delta) if isinstance(piece, str)]
+        return pieces
 
 
 def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
@@ -206,32 +225,45 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
             return
         if kind == "error":
             raise DataError(f"the stream reports: {abridged(data, 120)}")
-        event: Any = None
-        with suppress(ValueError, RecursionError):
-            event = json.loads(data)
-        first = event[0] if isinstance(event, list) and event else event
-        if delta == "$" and not isinstance(first, str | Mapping):
-            event = data  # a piece of text that happens to be JSON, such as "[1]"
-        if event is None:
-            hint = 'if it is a piece of the answer as it is, write delta = "$"'
-            raise DataError(f"an event of the stream is not JSON: {abridged(data, 120)}; {hint}")
-        yield event
+        yield _event_of(data, may_be_text=delta == "$")
+
+
+def _event_of(data: str, *, may_be_text: bool) -> Any:
+    """Return the JSON value in the data of an event; if it `may_be_text`, the data itself unless the
+    value is an object, a list of objects or a string.
+
+    Raises:
+        DataError: the data must be JSON, and is not.
+    """
+    value: Any = None
+    with suppress(ValueError, RecursionError):
+        value = json.loads(data)
+    if may_be_text:
+        first = value[0] if isinstance(value, list) and value else value
+        # a piece of text may happen to be JSON, such as "[1]"
+        return value if isinstance(first, str | Mapping) else data
+    if value is None:
+        hint = 'if it is a piece of the answer as it is, write delta = "$"'
+        raise DataError(f"an event of the stream is not JSON: {abridged(data, 120)}; {hint}")
+    return value
 
 
 def _server_sent(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the type and the data of each event that has data, also of one that the end of the
-    stream cuts off.
+    """Yield the type and the data of each server-sent event that has data, also of one that the end
+    of the stream cuts off. The type is "" if the event names none.
+
+    An event is a block of lines "field: value" before a blank line; its data may be on several.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     for block in text.split("\n\n"):
-        fields: dict[str, list[str]] = {}
+        values_of: dict[str, list[str]] = {}  # by field
         for line in block.split("\n"):
-            name, _, value = line.partition(":")
-            fields.setdefault(name, []).append(value.removeprefix(" "))
-        data = fields.get("data", [])
+            field, _, value = line.partition(":")
+            values_of.setdefault(field, []).append(value.removeprefix(" "))
+        data = values_of.get("data", [])
         if any(data):
-            kind = fields.get("event", [""])[0]
-            yield kind, "\n".join(data)
+            event_type = values_of.get("event", [""])[0]
+            yield event_type, "\n".join(data)
 
 
 class RemoteSystem:
@@ -254,24 +286,22 @@ class RemoteSystem:
     def close(self) -> None:
         """End the connections."""
 
-    def read(self, query_id: str, ask: Callable[[], tuple[Reply, dict[str, float]]]) -> Answer:
-        """Return the answer in a system's reply, without secrets in its error; a failed answer if
-        `ask` raises, or the reply cannot be read.
-
-        `ask` sends the question, and returns the reply and stage -> milliseconds.
+    def read(self, query_id: str, ask: Callable[[], Reply]) -> Answer:
+        """Send a question by `ask`, and return the answer in the reply, without secrets in its error;
+        a failed answer if `ask` raises, or the reply cannot be read.
         """
         try:
-            reply, latency_ms = ask()
+            reply = ask()
             record = reply.record(cast(ReplyPaths, self.reply), self.delta)
             answer = read_answer(query_id, record, model=self.name)
         except InterruptedError:
             return failed(query_id, f"{self.name} was closed")
         except (RagbenchError, RecursionError) as exc:
-            is_unreadable = isinstance(exc, DataError | RecursionError)
-            kind = FailureKind.UNREADABLE if is_unreadable else FailureKind.ERROR
             reason = str(exc).removeprefix(f"{self.name}: ")
-            reason = scrubbed(f"{self.name}: {reason}", self.secrets)
-            return failed(query_id, reason, getattr(exc, "failure", None) or kind)
+            error = scrubbed(f"{self.name}: {reason}", self.secrets)
+            is_unreadable = isinstance(exc, DataError | RecursionError)
+            default_failure = FailureKind.UNREADABLE if is_unreadable else FailureKind.ERROR
+            return failed(query_id, error, getattr(exc, "failure", None) or default_failure)
         if answer.error is not None:
             answer = replace(answer, error=scrubbed(answer.error, self.secrets))
-        return replace(answer, latency_ms={**latency_ms, **answer.latency_ms})
+        return replace(answer, latency_ms={**reply.latency_ms, **answer.latency_ms})
