@@ -115,17 +115,31 @@ def chunk(
     chunks: list[Chunk] = []
     if isinstance(dataset.corpus, LargeCorpus):
         chunks = cast("list[Chunk]", LargeChunks(dataset.corpus))
+    pieces_of_documents: Iterable[Iterable[Chunk]]
     if name == "document":
-        for document in dataset.corpus.values():
-            chunks.extend(_whole(document))
-        return chunks
-    if not isinstance(name, str):
-        for pieces in _cut_by_function(dataset.corpus.values(), name, size, overlap):
-            chunks.extend(pieces)
-        return chunks
-    load_tokenizer(tokenizer)  # a wrong name is an error even if there is nothing to cut
-    model = _semantic_model(embedder, dataset) if name == "semantic" else None
+        pieces_of_documents = map(_whole, dataset.corpus.values())
+    elif isinstance(name, str):
+        pieces_of_documents = _cut_at_borders(dataset, name, size, overlap, tokenizer, embedder)
+    else:
+        pieces_of_documents = _cut_by_function(dataset.corpus.values(), name, size, overlap)
+    for pieces in pieces_of_documents:
+        chunks.extend(pieces)
+    return chunks
 
+
+def _cut_at_borders(
+    dataset: Dataset,
+    chunker: str,
+    size: int,
+    overlap: int,
+    tokenizer: str,
+    embedder: EmbedderLike,
+) -> Iterator[list[Chunk]]:
+    """Yield the chunks of each document by a chunker that cuts it at borders of tokens; warn at the
+    end if nearly all documents fit into one chunk. `embedder` is for "semantic" only.
+    """
+    load_tokenizer(tokenizer)  # a wrong name is an error even if there is nothing to cut
+    model = _semantic_model(embedder, dataset) if chunker == "semantic" else None
     n_long = 0
     n_short = 0
     for documents in in_groups(dataset.corpus.values()):
@@ -136,17 +150,16 @@ def chunk(
             is_long = [len(offsets) > size for offsets in all_offsets]
             similarities = _similarities(list(compress(texts, is_long)), model)
         for document, text, offsets in zip(documents, texts, all_offsets, strict=True):
-            if len(offsets) > size:
-                n_long += 1
-                similarities_of_text = next(similarities) if model is not None else None
-                windows = _windows(text, offsets, name, size, overlap, similarities_of_text)
-                chunks.extend(_chunks_of_windows(document.doc_id, text, offsets, windows))
-            else:
+            if len(offsets) <= size:
                 pieces = _whole(document)  # none of a blank document
                 n_short += len(pieces)
-                chunks.extend(pieces)
+            else:
+                n_long += 1
+                similarities_of_text = next(similarities) if model is not None else None
+                windows = _windows(text, offsets, chunker, size, overlap, similarities_of_text)
+                pieces = _chunks_of_windows(document.doc_id, text, offsets, windows)
+            yield pieces
     _warn_of_short_documents(n_short, n_long + n_short, size, dataset.name)
-    return chunks
 
 
 def _warn_of_short_documents(n_short: int, n_documents: int, size: int, name: str) -> None:

@@ -161,9 +161,8 @@ def chroma_contexts(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     columns = {}  # part of a context -> its values, one for each context
     for part, name in _CHROMA_COLUMNS.items():
         values = table.get(name)
-        is_list_per_query = isinstance(values, list) and values and isinstance(values[0], list)
-        if is_list_per_query:
-            values = values[0]
+        if isinstance(values, list) and values and isinstance(values[0], list):
+            values = values[0]  # of the first query
         if isinstance(values, list):
             columns[part] = values
     contexts = []

@@ -230,7 +230,7 @@ class _Connection:
 
     async def _client(self, protocol: str, stack: AsyncExitStack, errors: Any) -> Client:
         """Return the SDK's client, not yet connected: of a command that it starts, whose standard
-        error goes to the file `errors`, or of an address.
+        error goes to the file `errors`, or of an address, whose connections `stack` closes.
         """
         from mcp import Client, StdioServerParameters, stdio_client
 
@@ -245,15 +245,9 @@ class _Connection:
             command, *args = pool.where
             parameters = StdioServerParameters(command=command, args=args, env=dict(pool.env))
             return Client(stdio_client(parameters, errlog=errors), **options)
-        import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        bounds = Bounds(pool.name, same_host=True).async_options()
-        headers = {**pool.headers, "accept-encoding": "gzip"}
-        timeout = httpx2.Timeout(30.0, read=pool.timeout_s + 30.0)
-        http = await stack.enter_async_context(
-            httpx2.AsyncClient(headers=headers, timeout=timeout, **bounds)
-        )
+        http = await stack.enter_async_context(_http_client(pool))
         return Client(streamable_http_client(pool.where, http_client=http), **options)
 
     async def _sample(self, context: Any, params: Any) -> Any:
@@ -265,6 +259,16 @@ class _Connection:
                 code=-1, message="ragbench: no tool call is on its way that this could belong to"
             )
         return await self.sampling.answer(params)
+
+
+def _http_client(pool: Pool) -> Any:
+    """Return the HTTP client for a server's address, with its headers and bounds on replies."""
+    import httpx2
+
+    bounds = Bounds(pool.name, same_host=True).async_options()
+    headers = {**pool.headers, "accept-encoding": "gzip"}
+    timeout = httpx2.Timeout(30.0, read=pool.timeout_s + 30.0)
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, **bounds)
 
 
 def _first_cause(exc: BaseException) -> BaseException:

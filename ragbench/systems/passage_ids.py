@@ -21,26 +21,26 @@ def passages_of(contexts: Sequence[ParsedContext]) -> list[Passage]:
     under the document's id, or one excerpt twice: the second is called "7~2".
     """
     passages: dict[str, Passage] = {}
-    n_with_id: dict[str, int] = {}
+    last_number_of: dict[str, int] = {}  # by the system's own id
     for context in contexts:
         own_id = own_id_of(context)
-        number = n_with_id.get(own_id, 0) + 1
-        passage_id = _numbered(own_id, number)
-        while passage_id in passages:  # a system may use "7~2" itself
+        number = last_number_of.get(own_id, 0) + 1
+        while _numbered(own_id, number) in passages:  # a system may use "7~2" itself
             number += 1
-            passage_id = _numbered(own_id, number)
-        n_with_id[own_id] = number
+        last_number_of[own_id] = number
         doc_id = context.doc_id
         if not doc_id and number > 1:
             doc_id = own_id
         score = context.score
         if score is not None and not math.isfinite(score):
             score = None
+        passage_id = _numbered(own_id, number)
         passages[passage_id] = Passage(passage_id, context.text, doc_id, score, context.sources)
     return list(passages.values())
 
 
 def _numbered(own_id: str, number: int) -> str:
+    """Return the id of the context of that number among those with one id: "7", then "7~2"."""
     return own_id if number == 1 else f"{own_id}~{number}"
 
 
@@ -71,20 +71,20 @@ def distinct_contexts(answer: Answer) -> tuple[str, ...]:
 
 
 def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:
-    """Map each context to the first equal one, which has the same id from the system and the same
-    text.
+    """Return for each context, by its id, the id of the first equal one: of those with the same id
+    from the system and the same text. "a~2" may be equal to "a" (see `passages_of`).
     """
     text_of = {passage.passage_id: passage.text for passage in passages}
-    names = {context: _RENAMED.sub("", context) for context in contexts}
-    all_names = set(names.values())
-    first_ids: dict[tuple[str, str], str] = {}
+    id_in_answer = {context: _RENAMED.sub("", context) for context in contexts}
+    ids_in_answer = set(id_in_answer.values())
+    first_with: dict[tuple[str, str], str] = {}  # (the system's own id, text) -> context
     first_of = {}
-    for context, name in names.items():
-        own_id = _NUMBERED.sub("", name)
-        if own_id not in all_names:  # the system's own id ends like such a number
-            own_id = name
+    for context, passage_id in id_in_answer.items():
+        own_id = _NUMBERED.sub("", passage_id)
+        if own_id not in ids_in_answer:  # the system's own id ends like such a number
+            own_id = passage_id
         key = (own_id, text_of.get(context, ""))
-        first_of[context] = first_ids.setdefault(key, context)
+        first_of[context] = first_with.setdefault(key, context)
     return first_of
 
 

@@ -27,10 +27,37 @@ _BY_NAME = (BY_ID, BY_PATH, BY_FILE_NAME)
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 
 
-_Versions = dict[str, dict[tuple[str, Span], int]]
-"""Passage id -> its excerpts with their numbers: systems name a document and give another excerpt of
-it each time.
-"""
+class _Excerpts:
+    """The excerpts that all answers have under one passage id: systems name a document, and give
+    another excerpt of it each time. Each gets an id of its own.
+    """
+
+    def __init__(self) -> None:
+        # passage_id -> (text, place in its document) -> 0 for the first excerpt, 1 for the next, ...
+        self._numbers: dict[str, dict[tuple[str, Span], int]] = {}
+
+    def id_of(self, passage: Passage, span: Span) -> str:
+        """Return the id of the excerpt that a passage is: the passage's own if it is the first under
+        this id, else one such as "p~~2".
+        """
+        numbers = self._numbers.setdefault(passage.passage_id, {})
+        number = numbers.setdefault((passage.text, span), len(numbers))
+        return _id_of_excerpt(passage.passage_id, number)
+
+    def chunks(self, corpus: Mapping[str, Document]) -> list[Chunk]:
+        """Return a chunk for each excerpt whose text was found in a document."""
+        chunks = []
+        for passage_id, numbers in self._numbers.items():
+            for (_, span), number in numbers.items():
+                if span.start < span.end:
+                    chunk_id = _id_of_excerpt(passage_id, number)
+                    text = _text(span, corpus)
+                    chunks.append(Chunk(chunk_id, span.doc_id, span.start, span.end, text))
+        return chunks
+
+
+def _id_of_excerpt(passage_id: str, number: int) -> str:
+    return f"{passage_id}~~{number + 1}" if number else passage_id
 
 
 class PassageMatches(NamedTuple):
@@ -99,19 +126,21 @@ def match_passages(
     places = _places(passages, corpus, names)
     place_of = _attributable(places, corpus)
     grades = _grades(dataset)
-    versions: _Versions = {}
-    rewritten = []
+    excerpts = _Excerpts()
+    answers_with_documents = []
     run = {}
     for answer, passages_of_answer in zip(answers, passage_lists, strict=True):
         holders = [place_of[passage].holders for passage in passages_of_answer]
-        spans = _credited(holders, grades.get(answer.query_id, {}))
-        rewritten.append(_rewritten(answer, passages_of_answer, spans, versions, corpus))
+        spans = _credited_spans(holders, grades.get(answer.query_id, {}))
         run[answer.query_id] = _ranking(answer, passages_of_answer, spans)
+        answers_with_documents.append(
+            _with_documents(answer, passages_of_answer, spans, excerpts, corpus)
+        )
     no_document_holds_any = set(places.values()) == {NOWHERE}
     return PassageMatches(
-        rewritten,
+        answers_with_documents,
         run,
-        _chunks(versions, corpus),
+        excerpts.chunks(corpus),
         _counts([place_of[passage] for passage in passages]),
         is_foreign=no_document_holds_any and any(grades.values()),
     )
@@ -155,20 +184,8 @@ def _places(
         how = BY_ID
         if passage in named_by_file:
             doc_id, how = named_by_file[passage]
-        places[passage] = _place(passage, doc_id, how, corpus, names, texts)
+        places[passage] = _place_of(passage, doc_id, how, corpus, names, texts)
     return places
-
-
-def _chunks(versions: _Versions, corpus: Mapping[str, Document]) -> list[Chunk]:
-    """Return a chunk for each excerpt whose text was found in a document."""
-    chunks = []
-    for passage_id, excerpts in versions.items():
-        for (_, span), number in excerpts.items():
-            if span.start < span.end:
-                text = _text(span, corpus)
-                chunk_id = _id_of_version(passage_id, number)
-                chunks.append(Chunk(chunk_id, span.doc_id, span.start, span.end, text))
-    return chunks
 
 
 def _counts(places: Sequence[Place]) -> dict[str, int]:
@@ -178,11 +195,6 @@ def _counts(places: Sequence[Place]) -> dict[str, int]:
     counts = {way: n_by_way[way] for way in ways}
     counts["several"] = sum(len(place.holders) > 1 for place in places)
     return counts
-
-
-def _id_of_version(passage_id: str, number: int) -> str:
-    """Return the id of an excerpt: the passage's own for the first (number 0), "p~~2" for the next."""
-    return f"{passage_id}~~{number + 1}" if number else passage_id
 
 
 def _text(span: Span, corpus: Mapping[str, Document]) -> str:
@@ -206,7 +218,8 @@ def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
         passage = replace(passage, score=None)
         text = passage.text.strip()
         made_id = text_id(passage.text)
-        if passage_id.startswith(made_id) and _is_name(text, names):
+        is_bare_id = passage_id.startswith(made_id) and _is_name(text, names)
+        if is_bare_id:
             real_id = passage_id.replace(made_id, text)  # it may have a number after it
             passage = replace(passage, passage_id=real_id, text="")
         passages.append(passage)
@@ -221,7 +234,7 @@ def _is_name(text: str, names: Mapping[str, str]) -> bool:
     return form is not None and form[1] in names
 
 
-def _place(
+def _place_of(
     passage: Passage,
     doc_id: str,
     how: str,
@@ -237,18 +250,31 @@ def _place(
     """
     if not corpus:  # the system's ids are taken as ids of documents
         doc_id = doc_id or passage.doc_id or passage.passage_id
-    has_text = bool(passage.text.strip())
-    if not doc_id and has_text:
+    if not doc_id and passage.text.strip():
         return texts.find(passage.text)
-    if not doc_id and passage.passage_id not in names:
+    # a labelled chunk has a known id, but no known document
+    is_known = doc_id or passage.passage_id in names
+    if not is_known:
         return NOWHERE
     start, end = 0, 0
-    if doc_id in corpus and has_text:
-        start, end = texts.within(passage.text, doc_id) or (0, 0)
-    elif doc_id in corpus and (form := _CHUNK_ID.fullmatch(passage.passage_id)):
-        start = int(form[2])
-        end = min(int(form[3]), len(corpus[doc_id].full_text))
+    if doc_id in corpus:
+        start, end = _range_in_document(passage, doc_id, corpus, texts)
     return Place((Span(doc_id, start, end),), how)
+
+
+def _range_in_document(
+    passage: Passage, doc_id: str, corpus: Mapping[str, Document], texts: Texts
+) -> tuple[int, int]:
+    """Return the range of characters of a document that a passage is: that of its text, or, of a
+    passage without text, the one in its id ("rail#0-41"); (0, 0) if it is not found.
+    """
+    if passage.text.strip():
+        return texts.within(passage.text, doc_id) or (0, 0)
+    chunk_id = _CHUNK_ID.fullmatch(passage.passage_id)
+    if chunk_id is None:
+        return 0, 0
+    _, start, end = chunk_id.groups()
+    return int(start), min(int(end), len(corpus[doc_id].full_text))
 
 
 def _attributable(
@@ -260,16 +286,15 @@ def _attributable(
     40 characters that neither names its document nor is a whole chunk. A whole chunk lies between
     borders of its document, or between longer passages that were returned.
     """
-    candidates = {}  # the places in one to three documents
+    in_few_documents: dict[Passage, Place] = {}  # in one, two or three
     spans_of_long: set[Span] = set()
     for passage, place in places.items():
-        if place == NOWHERE or len(place.holders) > _MAX_HOLDERS:
-            continue
-        candidates[passage] = place
-        if _is_long(passage):
-            spans_of_long.update(place.holders)
+        if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS:
+            in_few_documents[passage] = place
+            if _is_long(passage):
+                spans_of_long.update(place.holders)
     attributable = dict.fromkeys(places, _NOT_ATTRIBUTABLE)
-    for passage, place in candidates.items():
+    for passage, place in in_few_documents.items():
         is_named = place.how in _BY_NAME
         if is_named or _is_long(passage) or _is_whole_chunk(place, corpus, spans_of_long):
             attributable[passage] = place
@@ -280,10 +305,14 @@ def _is_long(passage: Passage) -> bool:
     return len(" ".join(passage.text.split())) >= _MIN_CHARACTERS
 
 
-def _is_whole_chunk(place: Place, corpus: Mapping[str, Document], others: Collection[Span]) -> bool:
-    """Return True if a passage lies between borders in one of the documents that hold it."""
+def _is_whole_chunk(
+    place: Place, corpus: Mapping[str, Document], other_spans: Collection[Span]
+) -> bool:
+    """Return True if a passage lies between borders in one of the documents that hold it: the ends of
+    the document, or of other passages that were returned.
+    """
     for span in place.holders:
-        neighbours = [other for other in others if other.doc_id == span.doc_id]
+        neighbours = [other for other in other_spans if other.doc_id == span.doc_id]
         if _is_between_borders(span, corpus[span.doc_id], neighbours):
             return True
     return False
@@ -293,16 +322,16 @@ def _is_between_borders(span: Span, document: Document, neighbours: Sequence[Spa
     """Return True if only white space is between a span and a border on each side: the beginning or
     end of its document, of its text without the title, or of another passage that was returned.
     """
-    full = document.full_text
-    start_of_text = len(full) - len(document.text)  # the title comes before the text
+    full_text = document.full_text
+
+    def is_blank(start: int, end: int) -> bool:
+        return start == end or full_text[start:end].isspace()
+
+    start_of_text = len(full_text) - len(document.text)  # the title comes before the text
     borders_before = [0, start_of_text, *(other.end for other in neighbours)]
-    borders_after = [len(full), *(other.start for other in neighbours)]
-    follows_border = any(
-        border == span.start or full[border : span.start].isspace() for border in borders_before
-    )
-    precedes_border = any(
-        border == span.end or full[span.end : border].isspace() for border in borders_after
-    )
+    borders_after = [len(full_text), *(other.start for other in neighbours)]
+    follows_border = any(is_blank(border, span.start) for border in borders_before)
+    precedes_border = any(is_blank(span.end, border) for border in borders_after)
     return follows_border and precedes_border
 
 
@@ -326,11 +355,13 @@ def _possible_names(passage: Passage) -> list[str]:
     return names
 
 
-def _falling(scores: Sequence[float | None]) -> list[float]:
+def _falling_scores(scores: Sequence[float | None]) -> list[float]:
     """Return the scores of a list if they fall strictly in single precision; else 1/rank.
 
-    >>> _falling([0.9, 0.5]), _falling([0.5, 0.5]), _falling([0.5, None]), _falling([0.5, 0.5 - 1e-9])
-    ([0.9, 0.5], [1.0, 0.5], [1.0, 0.5], [1.0, 0.5])
+    >>> _falling_scores([0.9, 0.5]), _falling_scores([0.5, 0.5]), _falling_scores([0.5, None])
+    ([0.9, 0.5], [1.0, 0.5], [1.0, 0.5])
+    >>> _falling_scores([0.5, 0.5 - 1e-9])
+    [1.0, 0.5]
     """
     numbers = [score for score in scores if score is not None]
     if len(numbers) == len(scores):
@@ -342,19 +373,19 @@ def _falling(scores: Sequence[float | None]) -> list[float]:
     return [1 / rank for rank in range(1, len(scores) + 1)]
 
 
-def _credited(holders: Sequence[Sequence[Span]], grades: Mapping[str, int]) -> list[Span]:
+def _credited_spans(holders: Sequence[Sequence[Span]], grades: Mapping[str, int]) -> list[Span]:
     """Return for each passage of a ranking the place that it is credited to.
 
     `holders` has for each passage the places that hold its text: one, or one in each of several
     documents. Of several the passage is credited to the document that makes the ranking worst:
     measures of it are then lower bounds. `grades` is doc_id -> grade for the question.
     """
-    ranked = {spans[0].doc_id for spans in holders if len(spans) == 1}
+    ranked_ids = {spans[0].doc_id for spans in holders if len(spans) == 1}
 
-    def worth(span: Span) -> tuple[int, bool]:
+    def help_to_ranking(span: Span) -> tuple[int, bool]:
         """Return a key that is lowest for the document that helps the ranking least."""
         grade = max(0, grades.get(span.doc_id, 0))
-        is_ranked = span.doc_id in ranked
+        is_ranked = span.doc_id in ranked_ids
         if grade == 0:
             # a new irrelevant document takes a rank, which is worse than one that is ranked already
             return grade, is_ranked
@@ -363,8 +394,8 @@ def _credited(holders: Sequence[Sequence[Span]], grades: Mapping[str, int]) -> l
 
     credited = []
     for spans in holders:
-        span = min(spans, key=worth)
-        ranked.add(span.doc_id)
+        span = min(spans, key=help_to_ranking)
+        ranked_ids.add(span.doc_id)
         credited.append(span)
     return credited
 
@@ -377,7 +408,7 @@ def _ranking(
     """
     score_of = {passage.passage_id: passage.score for passage in answer.passages}
     contexts = answer.contexts or tuple(score_of)
-    scores = _falling([score_of.get(context) for context in contexts])
+    scores = _falling_scores([score_of.get(context) for context in contexts])
     ranking: dict[str, float] = {}
     for passage, span, score in zip(passages, spans, scores, strict=True):
         doc_id = span.doc_id or f"{UNKNOWN}{passage.passage_id}"
@@ -385,32 +416,29 @@ def _ranking(
     return ranking
 
 
-def _rewritten(
+def _with_documents(
     answer: Answer,
     passages: Sequence[Passage],
     spans: Sequence[Span],
-    versions: _Versions,
+    excerpts: _Excerpts,
     corpus: Mapping[str, Document],
 ) -> Answer:
-    """Return the answer with the documents of its passages; an id that had another text before gets
-    a number, in contexts, citations and calls alike.
+    """Return the answer with the documents of its passages, and with the ids that `excerpts` has for
+    them in contexts, citations and calls alike.
 
-    `passages` and `spans` are aligned with the answer's contexts. New excerpts are added to
-    `versions`, in place.
+    `passages` and `spans` are aligned with the answer's contexts.
     """
     score_of = {passage.passage_id: passage.score for passage in answer.passages}
     contexts = answer.contexts or tuple(score_of)
-    new_id: dict[str, str] = {}
-    kept: dict[str, Passage] = {}
+    new_id: dict[str, str] = {}  # id of a context in the answer -> id of its excerpt
+    new_passages: dict[str, Passage] = {}  # by the id of the context
     for context, passage, span in zip(contexts, passages, spans, strict=True):
-        number_of = versions.setdefault(passage.passage_id, {})
-        excerpt = (passage.text, span)
-        if excerpt not in number_of:
-            number_of[excerpt] = len(number_of)
-        new_id[context] = _id_of_version(passage.passage_id, number_of[excerpt])
-        if span.doc_id or context in score_of:
+        new_id[context] = excerpts.id_of(passage, span)
+        was_passage = context in score_of
+        if was_passage or span.doc_id:
             text = passage.text or _text(span, corpus)
-            kept[context] = Passage(new_id[context], text, span.doc_id, score_of.get(context))
+            score = score_of.get(context)
+            new_passages[context] = Passage(new_id[context], text, span.doc_id, score)
 
     def renamed(ids: Sequence[str]) -> tuple[str, ...]:
         return tuple(new_id.get(passage_id, passage_id) for passage_id in ids)
@@ -419,6 +447,6 @@ def _rewritten(
         answer,
         contexts=renamed(answer.contexts),
         citations=renamed(answer.citations),
-        passages=tuple(kept.values()),
+        passages=tuple(new_passages.values()),
         calls=tuple(replace(call, contexts=renamed(call.contexts)) for call in answer.calls),
     )

@@ -57,18 +57,14 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     >>> propose_paths(Reply([{"answer": "In 1881.", "contexts": ["It opened in 1881."]}]), "When?")
     {}
     """
-    nodes = [node for event in reply.events for node in _nodes(event)]
+    nodes: list[_Node] = []
+    for event in reply.events:
+        nodes += _nodes(event)
     texts = [node for node in nodes if isinstance(node.value, str) and node.value != question]
     answers = [node for node in texts if node.name in _ANSWERS or " " in node.value]
     lists = [node for node in nodes if _may_be_contexts(node)]
-    if not reply.streamed:
-        answer = read_proposed(reply, {})
-        if answer is not None:
-            has_answer = bool(answer.text) or not answers
-            has_contexts = bool(answer.contexts) or not lists
-            is_recognised = has_answer and has_contexts
-            if is_recognised:
-                return {}
+    if not reply.streamed and _is_recognised(reply, bool(answers), bool(lists)):
+        return {}
     paths: dict[str, Any] = {}
     delta = _path_of_pieces(texts)
     if answers and not delta:
@@ -77,15 +73,25 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
         contexts = max(lists, key=_likelihood_of_contexts)
         # a whole event of a stream: other events are not lists
         paths["contexts"] = "$[*]" if contexts.path == "$" else contexts.path
-        first_context = contexts.value[0]
-        if isinstance(first_context, Mapping) and (parts := _parts(first_context)):
-            paths["context"] = parts
+        names = _unusual_names(contexts.value[0])
+        if names:
+            paths["context"] = names
     proposal: dict[str, Any] = {}
     if paths:
         proposal["reply"] = paths
     if delta:
         proposal["delta"] = delta
     return proposal
+
+
+def _is_recognised(reply: Reply, may_have_answer: bool, may_have_contexts: bool) -> bool:
+    """Return True if all that a reply may have, an answer and contexts, is read without paths."""
+    answer = read_proposed(reply, {})
+    if answer is None:
+        return False
+    lacks_answer = may_have_answer and not answer.text
+    lacks_contexts = may_have_contexts and not answer.contexts
+    return not (lacks_answer or lacks_contexts)
 
 
 def _path_of_pieces(texts: Iterable[_Node]) -> str:
@@ -100,10 +106,14 @@ def _path_of_pieces(texts: Iterable[_Node]) -> str:
 
 
 def _likelihood_of_answer(node: _Node) -> tuple[bool, bool, int]:
+    """Return a key that is highest for a text with a name for answers, then for one of several words,
+    then for the longest.
+    """
     return node.name in _ANSWERS, " " in node.value, len(node.value)
 
 
 def _likelihood_of_contexts(node: _Node) -> tuple[bool, int]:
+    """Return a key that is highest for a list with a name for contexts, then for long entries."""
     first_context = node.value[0]
     return node.name in _CONTEXTS, len(str(first_context))
 
@@ -145,7 +155,9 @@ def _toml(value: Any) -> str:
 
 
 def _nodes(value: Any, path: str = "$", name: str = "") -> Iterator[_Node]:
-    """Yield everything outside of lists, and the content of lists with one entry."""
+    """Yield the node of a value and those of all that is in it, outside of lists; of a list with one
+    entry that entry, too, unless its name is one of contexts.
+    """
     yield _Node(path, name, value)
     if isinstance(value, Mapping):
         for key, entry in value.items():
@@ -159,19 +171,27 @@ def _nodes(value: Any, path: str = "$", name: str = "") -> Iterator[_Node]:
 def _may_be_contexts(node: _Node) -> bool:
     """Return True for a list by its name, or by a text that its first entry is or holds."""
     entries = node.value
-    if not isinstance(entries, list) or not entries or not isinstance(entries[0], Mapping | str):
+    if not isinstance(entries, list) or not entries:
+        return False
+    first = entries[0]
+    if not isinstance(first, Mapping | str):
         return False
     if node.name in _CONTEXTS:
         return True
-    texts = entries[0].values() if isinstance(entries[0], Mapping) else [entries[0]]
+    texts = first.values() if isinstance(first, Mapping) else [first]
     return any(isinstance(text, str) and len(text) >= _MIN_TEXT for text in texts)
 
 
-def _parts(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a context that have other names than `read_answer` knows."""
-    texts = {name: value for name, value in entry.items() if isinstance(value, str)}
-    names = {"text": max(texts, key=lambda name: len(texts[name]), default="")}
+def _unusual_names(context: Any) -> dict[str, str]:
+    """Return part -> name of the field that seems to hold it, for the parts of a context ("text",
+    "id", "score", "doc_id") that `read_answer` does not find; {} for a context that is no table.
+    """
+    if not isinstance(context, Mapping):
+        return {}
+    texts = {name: value for name, value in context.items() if isinstance(value, str)}
+    longest_text = max(texts, key=lambda name: len(texts[name]), default="")
+    names = {"text": longest_text}
     for part, candidates in _PARTS.items():
-        names[part] = next((name for name in candidates if name in entry), "")
-    usual = read_context(entry)
-    return {part: name for part, name in names.items() if name and part not in usual}
+        names[part] = next((name for name in candidates if name in context), "")
+    found_parts = read_context(context)
+    return {part: name for part, name in names.items() if name and part not in found_parts}

@@ -50,17 +50,17 @@ class RecordedSystem:
         self._answers: dict[str, Answer] = {}  # by id or, without an id, by question
         # (question, 2 for the second time that it is asked, ...) -> answer
         self._repeated: dict[tuple[str, int], Answer] = {}
-        self._is_run = False
+        self._is_run = False  # of a retriever, which writes no answers
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
-            self._read(as_at_start(expanded(source)))
+            self._read_file(as_at_start(expanded(source)))
         else:
             self.name = name or "recorded"
             for answer in source:
                 if isinstance(answer, Answer):
                     self._keep(answer.query_id, answer)
                 else:
-                    self._take(outputs_of(answer))
+                    self._keep_record(outputs_of(answer))
 
     def __repr__(self) -> str:
         return f"RecordedSystem({self.name!r}, {len(self._answers)} answers)"
@@ -83,18 +83,18 @@ class RecordedSystem:
         Raises:
             DataError: a question has more recorded answers than it is asked.
         """
-        times: Counter[str] = Counter()
+        n_asked: Counter[str] = Counter()  # by the text of the question
         answers = []
         for query_id, query in queries.items():
             text = _folded(query)
-            times[text] += 1
-            repeated = self._repeated.get((text, times[text]))
+            n_asked[text] += 1
+            repeated = self._repeated.get((text, n_asked[text]))
             if repeated is not None and query_id not in self._answers:
                 answers.append(replace(repeated, query_id=query_id))
             else:
                 answers.append(self.answer(query_id, query))
         for text, number in self._repeated:
-            was_asked_less_often = 0 < times[text] < number
+            was_asked_less_often = 0 < n_asked[text] < number
             if was_asked_less_often:
                 raise DataError(_message_of_second_answer(text))
         return answers
@@ -109,50 +109,52 @@ class RecordedSystem:
         keys = {*queries, *map(_folded, queries.values())}
         return [key for key in self._answers if key not in keys]
 
-    def _read(self, path: Path) -> None:
+    def _read_file(self, path: Path) -> None:
         """Keep the answers of a file: a run, ragbench's answers with their latencies, or another log.
 
         Raises:
             DataError: the file holds no answer, or a record of it cannot be read.
         """
         if path.suffix in SUFFIXES:
-            self._is_run = True
-            for query_id, scores in read_run(path).items():
-                ranked = [
-                    {"id": doc_id, "doc_id": doc_id, "score": scores[doc_id]}
-                    for doc_id in ranking(scores)
-                ]
-                self._answers[query_id] = read_answer(query_id, {"contexts": ranked})
+            self._read_run(path)
             return
         unit = "line" if path.suffix == ".jsonl" else "record"
         for number, record in records(path, other_form(path)):
             with located(f"{path}, {unit} {number}"):
-                self._take(outputs_of(record))
+                self._keep_record(outputs_of(record))
         timings_path = path.with_name("timings.json")
-        is_of_result = path.name == "answers.jsonl" and timings_path.is_file()
-        if is_of_result:  # a result's folder has the latencies in a separate file
-            latency_of = read_json(timings_path, "it is of a result").get("answers", {})
-            for key, answer in self._answers.items():
-                if key in latency_of:
-                    self._answers[key] = replace(answer, latency_ms=latency_of[key])
+        if path.name == "answers.jsonl" and timings_path.is_file():
+            self._add_latencies(timings_path)
         if not self._answers:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 
-    def _take(self, record: Mapping[str, Any]) -> None:
+    def _read_run(self, path: Path) -> None:
+        """Keep the rankings of a run of TREC as answers that have contexts alone."""
+        self._is_run = True
+        for query_id, scores in read_run(path).items():
+            contexts = [
+                {"id": doc_id, "doc_id": doc_id, "score": scores[doc_id]}
+                for doc_id in ranking(scores)
+            ]
+            self._answers[query_id] = read_answer(query_id, {"contexts": contexts})
+
+    def _add_latencies(self, timings_path: Path) -> None:
+        """Give the answers their latencies, which the folder of a result has in a separate file."""
+        latency_of = read_json(timings_path, "it is of a result").get("answers", {})
+        for query_id, answer in self._answers.items():
+            if query_id in latency_of:
+                self._answers[query_id] = replace(answer, latency_ms=latency_of[query_id])
+
+    def _keep_record(self, record: Mapping[str, Any]) -> None:
         """Keep the answer in a record under the id of its question, or its text if it has no id.
 
         Raises:
             DataError: the record names no question, or this id has an answer.
         """
-        query_id = ""
-        for name in IDS:
-            query_id = query_id or _id(record.get(name))
-        text = ""
-        for name in QUESTIONS:
-            if isinstance(record.get(name), str):
-                text = record[name]
-                break
-        key = query_id or _folded(text)
+        ids = [_id(record.get(name)) for name in IDS]
+        query_id = next(filter(None, ids), "")
+        texts = [record[name] for name in QUESTIONS if isinstance(record.get(name), str)]
+        key = query_id or _folded(texts[0] if texts else "")
         if not key:
             raise DataError(
                 f"which question? expected 'query_id', or 'query' with its text; "

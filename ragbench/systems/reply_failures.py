@@ -29,28 +29,26 @@ def stated_failure(table: Mapping[str, Any], *, has_answer: bool) -> str:
     ''
     """
     for name in _ERRORS:
-        if words := _words_of(table.get(name)):
+        words = _words_of(table.get(name))
+        if words:
             return words
     failed_field = _failed_field(table, has_answer)
-    reason = first(table, _REASONS)
-    if failed_field and isinstance(reason, str) and reason.strip():
-        return reason
+    message = first(table, _REASONS)
+    if failed_field and isinstance(message, str) and message.strip():
+        return message
     return failed_field
 
 
 def _words_of(error: Any) -> str:
-    """Return the words of an error (a text, a table with a message, or the first of several); "" if
-    it has none.
+    """Return the words of an error, which is a text, a table with a message, or a list of these: the
+    first words in it; "" if it has none.
     """
     if is_empty(error):
         return ""
     if isinstance(error, str):
         return error
     if isinstance(error, list | tuple):
-        for part in error:
-            if words := _words_of(part):
-                return words
-        return ""
+        return next(filter(None, map(_words_of, error)), "")
     if isinstance(error, Mapping) and any(error.values()):
         words = first(error, _REASONS)
         if isinstance(words, str) and words.strip():
@@ -65,9 +63,10 @@ def _failed_field(table: Mapping[str, Any], has_answer: bool) -> str:
     Next to an answer, only errors and a status count: success and HTTP codes may be about a part.
     """
     for name in _ERRORS:
-        value = table.get(name)
-        if isinstance(value, Real) and not is_missing(value) and value:
-            return f"{name} is {value!r}"
+        number = table.get(name)
+        is_number = isinstance(number, Real) and not is_missing(number)
+        if is_number and number:
+            return f"{name} is {number!r}"
     status = table.get("status")
     if isinstance(status, str) and status.strip().casefold() in _FAILED:
         return f"status is {status!r}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.systems.context_parser import are_contexts, chroma_contexts, contexts_of, is_chroma
 from ragbench.systems.reply_failures import stated_failure
@@ -61,9 +61,11 @@ def _is_one_query(results: Sequence[Any]) -> bool:
 
 
 def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
-    """Return the record of a stream that was read to its end: contexts, or the pieces of an answer,
-    whose texts are joined and whose other fields are read from the last piece that has them; None if
-    the shape of a piece is not known.
+    """Return the record of a stream that was read to its end; None if the shape of a part is not
+    known.
+
+    Its parts are contexts, or pieces of an answer: their texts are joined, and every other field is
+    from the last piece that has it.
     """
     if are_contexts(parts):
         return _contexts_alone(parts)
@@ -88,9 +90,7 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
     """
     if is_chroma(table):
         return _contexts_alone(chroma_contexts(table))
-    names = table.keys()
-    is_context = "page_content" in names or "node" in names or names >= {"content", "score"}
-    if is_context:
+    if _is_single_context(table):
         return _contexts_alone([table])
     answer = _answer_in(table)
     contexts = contexts_of(table)
@@ -101,22 +101,25 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
         record["calls"] = _calls_with_passages(table)
         contexts = _with_stored_passages(contexts, table)
     elif answer is None:
-        wrapper = record
         # next to contexts or an error, "data" and "message" are texts about the request
         has_status = contexts is not None or bool(failure)
-        if has_status:
-            wrapper = _without_status(record)
-        record.update(_record_inside(wrapper))
+        record.update(_record_inside(_without_status(record) if has_status else record))
     if answer is not None:
         record["answer"] = answer
     if contexts is not None:
         record["contexts"] = contexts
     if is_missing(record.get("answer")) and _has_empty_answer(record):
         record["answer"] = ""
-    has_list_field = not record.keys().isdisjoint(LIST_FIELDS)
-    if is_missing(record.get("contexts")) and has_list_field:
+    has_field_for_contexts = not record.keys().isdisjoint(LIST_FIELDS)
+    if is_missing(record.get("contexts")) and has_field_for_contexts:
         record["contexts"] = []
     return record
+
+
+def _is_single_context(table: Mapping[str, Any]) -> bool:
+    """Return True for a document or node of a framework, and for a text with its score."""
+    names = table.keys()
+    return "page_content" in names or "node" in names or names >= {"content", "score"}
 
 
 def _has_empty_answer(record: Mapping[str, Any]) -> bool:
@@ -135,7 +138,7 @@ def _calls_with_passages(table: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _answer_in(table: Mapping[str, Any]) -> Any:
     """Return the answer among the fields; None if there is none. A table is not an answer; a list is
-    returned, to be refused.
+    returned, so that it is refused later.
     """
     for name in ANSWER_FIELDS:
         value = table.get(name)
@@ -178,18 +181,19 @@ def _record_inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
     their names; {} if there is none.
     """
     content = table.get("content")
-    if isinstance(content, str | list):  # a message of a chat model
+    if isinstance(content, str | list):  # a message of a chat model: a text, or its pieces
         pieces = [content] if isinstance(content, str) else content
-        record = as_record(iter(pieces)) or {}
+        record = _record_of_stream(pieces) or {}
         return {**record, "usage": table.get("usage_metadata")}
     choices = table.get("choices")
-    if choices:
-        return as_record(first(as_table(choices[0]), ("message", "delta"))) or {}
+    if choices:  # of OpenAI's chat
+        message = first(as_table(choices[0]), ("message", "delta"))
+        return as_record(message) or {}
     messages = table.get("messages")
-    if isinstance(messages, list):
+    if isinstance(messages, list):  # the state of a graph
         return _record_of_messages(messages)
     output = table.get("output")
-    if isinstance(output, list):  # of a response of OpenAI
+    if isinstance(output, list):  # of a response of OpenAI: its last message
         for item in map(as_table, reversed(output)):
             if isinstance(item, Mapping) and item.get("type") == "message":
                 return _record_inside(item)
@@ -219,12 +223,12 @@ def _record_of_components(table: Mapping[str, Any]) -> dict[str, Any]:
     of the last component that has any; {} if none has.
     """
     record: dict[str, Any] = {}
-    components = [part for part in table.values() if isinstance(part, Mapping)]
-    for component in (table, *components):
-        if isinstance(component.get("documents"), list):
-            record["contexts"] = component["documents"]
+    results_of_components = [part for part in table.values() if isinstance(part, Mapping)]
+    for results in (table, *results_of_components):  # the table may be the results of one component
+        if isinstance(results.get("documents"), list):
+            record["contexts"] = results["documents"]
         for name in ("replies", "answers"):
-            replies = component.get(name)
+            replies = results.get(name)
             if isinstance(replies, list) and replies:
                 record.update(as_record(replies[0]) or {})
     return record
@@ -237,13 +241,20 @@ def unread_texts(value: Any) -> str:
     lists = [*_lists_of_texts(as_table(value), ())]
     if not lists:
         return ""
-    count, path = max(lists)
-    return f"a list of {count} texts at {'.'.join(path)} is not read"
+    longest = max(lists)
+    return f"a list of {longest.n_entries} texts at {'.'.join(longest.path)} is not read"
 
 
-def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the length and the path of each list of passages inside a value, at most six levels
-    deep; of other lists the first three entries are searched. `path` is the path of the value.
+class _ListOfTexts(NamedTuple):
+    n_entries: int
+    path: tuple[str, ...]
+
+
+def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[_ListOfTexts]:
+    """Yield each list of passages inside a value, at most six levels deep. `path` is the path of the
+    value: names of fields and numbers of entries.
+
+    Of a list of something else only the first three entries are searched.
     """
     if len(path) > _MAX_DEPTH:
         return
@@ -254,7 +265,7 @@ def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[int, tu
     elif isinstance(value, list | tuple) and value and path:
         is_answers = path[-1] == "choices"  # of OpenAI
         if not is_answers and all(map(_is_passage, value)):
-            yield len(value), path
+            yield _ListOfTexts(len(value), path)
             return
         for number, entry in enumerate(value[:3]):
             yield from _lists_of_texts(entry, (*path, str(number)))
@@ -264,10 +275,12 @@ def _is_passage(value: Any) -> bool:
     """Return True if a value may be a context: a text of 20 characters or more with a blank in it, or
     a table that holds such a text, at most one table deeper.
     """
-    if isinstance(value, Mapping):
-        texts = [entry for entry in value.values() if isinstance(entry, str)]
-        for inner in value.values():
-            if isinstance(inner, Mapping):
-                texts += [entry for entry in inner.values() if isinstance(entry, str)]
-        return any(map(_is_passage, texts))
-    return isinstance(value, str) and len(value) >= _MIN_TEXT and " " in value.strip()
+    if isinstance(value, str):
+        return len(value) >= _MIN_TEXT and " " in value.strip()
+    if not isinstance(value, Mapping):
+        return False
+    entries = list(value.values())
+    for inner in value.values():
+        if isinstance(inner, Mapping):
+            entries += inner.values()
+    return any(_is_passage(entry) for entry in entries if isinstance(entry, str))

@@ -30,9 +30,9 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
         return _PLACEHOLDER.sub(lambda match: as_text(values.get(match[1], match[0])), template)
     if isinstance(template, Mapping):
         return {key: fill(value, values) for key, value in template.items()}
-    return (
-        [fill(value, values) for value in template] if isinstance(template, Sequence) else template
-    )
+    if isinstance(template, Sequence):
+        return [fill(value, values) for value in template]
+    return template
 
 
 def as_text(value: Any) -> str:

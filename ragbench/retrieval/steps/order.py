@@ -67,17 +67,7 @@ def rerank(
     to_read = {}  # query_id -> its chunks that the model reads
     for query_id, matches in run.items():
         to_read[query_id] = list(islice(matches, depth or None))  # None: all
-    questions: list[tuple[str, list[str]]] = []  # of each query its text and those of its chunks
-    for query_id, chunk_ids in to_read.items():
-        if query_id not in queries:
-            raise DataError(
-                f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
-                "given"
-            )
-        for chunk_id in chunk_ids:
-            if chunk_id not in by_id:
-                raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
-        questions.append((queries[query_id], [by_id[chunk_id].text for chunk_id in chunk_ids]))
+    questions = _questions_with_texts(to_read, queries, by_id)
     scores = iter(_scores(questions, model, asking))
     reranked: Run = {}
     for query_id, chunk_ids in to_read.items():
@@ -90,6 +80,28 @@ def rerank(
             ranking[chunk_id] = lowest - number
         reranked[query_id] = dict(islice(ranking.items(), k))
     return reranked
+
+
+def _questions_with_texts(
+    chunk_ids_of: Mapping[str, Sequence[str]],
+    queries: Mapping[str, str],
+    by_id: Mapping[str, Chunk],
+) -> list[tuple[str, list[str]]]:
+    """Return for each query, by its id, its text and the texts of its chunks; DataError if the query
+    or a chunk is unknown.
+    """
+    questions = []
+    for query_id, chunk_ids in chunk_ids_of.items():
+        if query_id not in queries:
+            raise DataError(
+                f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
+                "given"
+            )
+        for chunk_id in chunk_ids:
+            if chunk_id not in by_id:
+                raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
+        questions.append((queries[query_id], [by_id[chunk_id].text for chunk_id in chunk_ids]))
+    return questions
 
 
 def _scores(
