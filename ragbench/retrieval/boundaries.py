@@ -61,7 +61,7 @@ class Borders:
             positions = np.asarray(self._ends(kind), dtype=np.int64)
             if self._headings and kind not in ("words", "tokens"):
                 positions = self._outside_headings(positions)
-            possible_cuts = [cut for cut in self.at(positions).tolist() if cut != 0]
+            possible_cuts = [cut for cut in self.at(positions).tolist() if cut != 0]  # 0: no cut
             # The cuts are sorted already, so a dictionary drops repetitions; np.unique would sort
             # or hash.
             self._cuts[kind] = list(dict.fromkeys(possible_cuts))
@@ -155,6 +155,7 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
     less than a quarter of `size` if there is such a border. A single sentence that is too long is
     cut between words, then tokens.
     """
+    # Of several sentences that end before the same token the first one counts.
     cuts, sentence_of_cut = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
     is_inside = (cuts > 0) & (cuts < borders.n_tokens)
     similarity_at_cut = similarities[sentence_of_cut[is_inside]]

@@ -58,6 +58,9 @@ class Dense:
     def __init__(
         self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm", *, language: str = ""
     ) -> None:
+        """Encode all chunks; `language` is their code, or "" to detect it. Warns if the embedder
+        does not know their language.
+        """
         self.embedder = load_embedder(embedder)
         self.name = f"dense:{self.embedder.name}"
         effect = "dense and hybrid search with it rank them worse than 'bm25' does"
@@ -84,6 +87,7 @@ class Dense:
         query_vectors = _checked_vectors(encode(texts), len(queries), self.embedder)
 
         def candidates(start: int, end: int) -> Candidates:
+            """Return the pairs of these queries and chunks that may be among the best `k`."""
             vectors = query_vectors[start:end]
             # The products are in float32; those that may be among the best are computed again.
             rows, columns, _ = best_of_products(vectors, self._vectors, k)
@@ -200,6 +204,9 @@ class Hybrid:
         language: str = "",
         fusion: str | Callable[..., Any] = "",
     ) -> None:
+        """Index the chunks twice, by words and by meaning; `fusion` is "rrf:<k>", "weights:<w>", a
+        function of the two rankings, or "" for "rrf:60".
+        """
         check_fusion(fusion, is_hybrid=True, is_rewritten=False)
         self.chunks = chunks
         lexical = BM25(chunks, language=language)
@@ -207,16 +214,16 @@ class Hybrid:
         self.retrievers = (lexical, dense)
         self.name = dense.name.replace("dense", "hybrid", 1)
         self._fusion = fusion
-        self._place = chunk_places(chunks)
+        self._places = chunk_places(chunks)
 
     def __repr__(self) -> str:
-        return f"Hybrid({counted(self._place)}, {self.name.partition(':')[2]!r})"
+        return f"Hybrid({counted(self._places)}, {self.name.partition(':')[2]!r})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
         """Return for each query the `k` chunks of the highest fused score, best first."""
         check_k(k)
         wordings = {query_id: (text,) for query_id, text in as_queries(queries).items()}
-        return fused_search(self.retrievers, wordings, k, self._place, self._fusion)
+        return fused_search(self.retrievers, wordings, k, self._places, self._fusion)
 
 
 def _vectors_in_file(chunks: LargeChunks, embedder: Embedder) -> FloatArray:

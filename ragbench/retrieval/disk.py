@@ -52,6 +52,9 @@ class BM25Disk:
         *,
         language: str = "",
     ) -> None:
+        """Index the chunks, or open the index of the same chunks that is in the cache; `language`
+        is their code, or "" to detect it.
+        """
         self._tantivy: Any = require("tantivy", "large")
         self.language = language_of(chunks, language)
         self._words = Words(self.language)
@@ -78,6 +81,7 @@ class BM25Disk:
         searcher = self._index.searcher()
 
         def candidates(start: int, end: int) -> Candidates:
+            """Return the pairs of these queries and chunks that may be among the best `k`."""
             rows: list[int] = []  # for each hit the number of its query
             scores: list[float] = []
             addresses: list[Any] = []

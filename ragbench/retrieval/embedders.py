@@ -191,6 +191,11 @@ class TextEmbedder:
         identity = self._model.identity
         return identity and f"{identity} document {_WHITE_SPACE}"
 
+    @property
+    def _cache_kind(self) -> str:
+        """Return the part of the cache that keeps the vectors; "" if they must not be kept."""
+        return "embeddings" if self.identity else ""
+
     def encode(self, texts: Sequence[str], role: str = "document") -> FloatArray:
         """Return a float32 array (len(texts), dimension), one row of unit length per text; zero for
         an empty text. `role` is "document" or "query" (see `encode_queries`).
@@ -213,8 +218,8 @@ class TextEmbedder:
         cleaned = _single_blanks(texts)
         unique = _distinct_longest_first(cleaned)
         key = store.digest(self._model.identity, role, _WHITE_SPACE, *unique)
-        with store.arrays("embeddings" if self.identity else "", key) as entry:
-            if not entry:
+        with store.arrays(self._cache_kind, key) as entry:
+            if not entry:  # not in the cache, which keeps what is put into it
                 entry |= self._compute(unique, role)
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
         vectors: FloatArray = entry["vectors"][_rows_of(cleaned, unique)]
@@ -241,8 +246,8 @@ class TextEmbedder:
         cleaned = _single_blanks(texts)
         unique = _distinct_longest_first(cleaned)
         key = store.digest(self._model.identity, "float64", _WHITE_SPACE, *unique)
-        with store.arrays("embeddings" if self.identity else "", key) as entry:
-            if not entry:
+        with store.arrays(self._cache_kind, key) as entry:
+            if not entry:  # not in the cache, which keeps what is put into it
                 computed = self._model.embed_exactly(unique)
                 norms = np.linalg.norm(computed, axis=1, keepdims=True)
                 entry["vectors"] = computed / np.where(norms > 0, norms, 1)

@@ -91,6 +91,9 @@ class HostedReranker:
     """
 
     def __init__(self, name: str) -> None:
+        """Prepare requests for a name "provider:model", or "provider:model@address"; nothing is
+        sent yet.
+        """
         provider, _, model = name.partition(":")
         model, _, url = model.partition("@")  # a server's address, if one is named
         if not model:

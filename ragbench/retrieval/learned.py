@@ -35,13 +35,14 @@ class Sparse:
     """
 
     def __init__(self, chunks: Sequence[Chunk], model: str) -> None:
+        """Encode all chunks, or take their vectors from the cache."""
         self.name, self.chunks = f"sparse:{model}", chunks
         self._weights = Weights(model, "SparseEncoder")
         self._chunk_ids = checked_ids(chunks)
         texts = [chunk.text for chunk in chunks]
         # a sparse matrix, one row per chunk, is kept as the three arrays of its CSR format
         with store.arrays("sparse", store.digest(self._weights.identity, *texts)) as kept:
-            if not kept:
+            if not kept:  # not in the cache, which keeps what is put into it
                 matrix = self._encode(texts, "document")
                 kept |= {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
                 kept["words"] = np.array(matrix.shape[1])
@@ -63,6 +64,7 @@ class Sparse:
         query_vectors = self._encode(list(queries.values()), "query")
 
         def candidates(start: int, end: int) -> Candidates:
+            """Return the pairs of these queries and chunks that may be among the best `k`."""
             scores = (query_vectors[start:end] @ self._by_word).tocsr()
             scores.eliminate_zeros()
             return best_of_sparse(scores, k)
@@ -95,12 +97,13 @@ class Late:
     """
 
     def __init__(self, chunks: Sequence[Chunk], model: str) -> None:
+        """Encode all chunks, or take their vectors from the cache."""
         self.name, self.chunks = f"late:{model}", chunks
         self._weights = Weights(model, "MultiVectorEncoder")
         self._chunk_ids = checked_ids(chunks)
         texts = [chunk.text for chunk in chunks]
         with store.arrays("late", store.digest(self._weights.identity, *texts)) as kept:
-            if not kept:
+            if not kept:  # not in the cache, which keeps what is put into it
                 vectors_by_chunk = self._encode(texts, "document")
                 n_vectors = [len(vectors) for vectors in vectors_by_chunk]
                 kept["vectors"] = np.concatenate(vectors_by_chunk)

@@ -165,21 +165,16 @@ def make_retriever(
         name, embedder = "dense", name
     if embedder is not None and name not in ("dense", "hybrid"):
         raise ConfigError(f"retriever {name!r} takes no embedder; write 'dense' or 'hybrid'")
-    user_object: Any = None
-    kind: str = ""
-    model: Any = ""
+    user_object = user_retriever(name) if embedder is None else None
+    if user_object is not None:
+        _check_chunks(chunks)
+        return _user_index(user_object, chunks)
+    model: Any = embedder
     if embedder is not None:
         kind = str(name)
-        model = embedder
     else:
-        user_object = user_retriever(name)
-    if embedder is None and user_object is None:
         kind, model = _kind_and_model(name)
     _check_chunks(chunks)
-    if is_beir_model(user_object):
-        return BeirRetriever(chunks, user_object)
-    if user_object is not None:
-        return _user_index(user_object, chunks)
     match kind:
         case "bm25":
             return BM25(chunks, language=language)
@@ -205,19 +200,22 @@ def _check_chunks(chunks: Sequence[Chunk]) -> None:
         raise ConfigError(
             "there are no chunks to index: every document is empty; name a corpus that holds texts"
         )
+    # a mapping is refused: it begins with an id
     first = next(iter(chunks)) if isinstance(chunks, Mapping) else chunks[0]
     if not isinstance(first, Chunk):
         raise ConfigError(f"chunks begin with {first!r:.60}; expected chunks as from `rb.chunk`")
 
 
 def _user_index(retriever: Any, chunks: Sequence[Chunk]) -> Retriever:
-    """Return a user's retriever of these chunks: the object itself if it searches already, else what
-    the class or function returns for the chunks.
+    """Return a user's retriever of these chunks: a model of BEIR in our form, an object that searches
+    already as it is, else what the class or function returns for the chunks.
 
     Raises:
         ConfigError: the retriever has no `search(queries, k)`.
         ModelError: the class or function fails.
     """
+    if is_beir_model(retriever):
+        return BeirRetriever(chunks, retriever)
     what = f"retriever {object_name(retriever)!r}"
     index: Any = retriever
     if not _searches_already(retriever):
@@ -369,6 +367,7 @@ class BeirRetriever:
     """
 
     def __init__(self, chunks: Sequence[Chunk], model: Any) -> None:
+        """Put the chunks into the form of a corpus of BEIR; `model` is searched with them later."""
         self.chunks = chunks
         retrieval_model = getattr(model, "retriever", model)  # of an `EvaluateRetrieval`
         self._search = retrieval_model.search

@@ -59,6 +59,7 @@ def retrieve(
             may_match_more = len(scores) == depth
             if not may_match_more:
                 continue
+            # of a chunk that is not among `chunks`: None
             doc_ids = {getattr(by_id.get(chunk_id), "doc_id", None) for chunk_id in scores}
             if len(doc_ids) < n_expected:
                 to_search_deeper[query_id] = queries[query_id]

@@ -110,6 +110,7 @@ class Weights:
             return self._load_from_hub(model_class)
 
     def _load_from_folder(self, model_class: Any, folder: Path) -> Any:
+        """Return the model of a local folder; ModelError with the way out if it cannot be loaded."""
         try:
             return model_class(str(folder), local_files_only=True)
         except Exception as exc:
@@ -120,6 +121,7 @@ class Weights:
             ) from exc
 
     def _load_from_hub(self, model_class: Any) -> Any:
+        """Return the model of the hub; ModelError with the way out if it cannot be loaded."""
         try:
             return self._cached_or_downloaded(model_class)
         except Exception as exc:

@@ -88,6 +88,7 @@ def match_file_names(
     if not has_path_alone:
         return {}
     documents = _documents_by_stem(names)
+    # A claim says that a path names a document, and how well: the lowest level is the best.
     claim_of: dict[Passage, _Claim] = {}  # the best one of each passage that names none by id
     rivals: dict[str, list[_Claim]] = defaultdict(list)  # document -> all claims to it
     for passage, paths in paths_of.items():
@@ -128,7 +129,9 @@ def _documents_by_stem(names: Mapping[str, str]) -> dict[str, list[tuple[_Path, 
 def _claims(
     paths: Sequence[_Path], documents: Mapping[str, Sequence[tuple[_Path, str]]]
 ) -> list[_Claim]:
-    """Return the claims of a passage's paths to documents, which are given by their stems."""
+    """Return a claim for each path of a passage that names a document; `documents` are given by their
+    stems.
+    """
     claims = []
     for path in paths:
         named = _document_of(path, documents.get(_stem(path), []))

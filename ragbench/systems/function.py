@@ -73,6 +73,9 @@ class FunctionSystem:
     """
 
     def __init__(self, function: object, *, name: str = "") -> None:
+        """Take a function of the question, or an object that has one (`to_callable`); `name` is the
+        function's if "".
+        """
         if isinstance(function, type):
             raise ConfigError(
                 f"FunctionSystem: {function.__name__} is a class; pass an object of it, such as "

@@ -182,6 +182,9 @@ class HttpSystem(RemoteSystem):
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: str) -> str:
+        """Return the address as it is; ValueError if it is not one of HTTP, or a name in braces is
+        in its host.
+        """
         import httpx
 
         with suppress(httpx.InvalidURL):

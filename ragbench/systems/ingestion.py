@@ -84,7 +84,6 @@ def ingest(
     >>> ids, len(notes)
     ({'0': 'a', '1': 'b'}, 2)
     """
-
     if at_once < 1:
         raise ConfigError(f"at_once is {at_once}; expected 1 or more")
 

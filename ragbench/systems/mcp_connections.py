@@ -54,6 +54,7 @@ class Pool:
     samples: bool
 
     def __post_init__(self) -> None:
+        """Prepare the event loop and the limits; the first connection is opened by the first call."""
         self.loop = EventLoop(self.name)
         # With sampling each call has a connection to itself, so that tokens and limits belong to
         # the call. A connection to a command is a process, so there is one alone.

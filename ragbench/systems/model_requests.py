@@ -28,7 +28,9 @@ class Sampling:
     n_requests: int = 0
 
     async def answer(self, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
-        """Return the model's completion, or an MCP error with the reason for its absence."""
+        """Answer one request of the server: return the model's completion, or an MCP error with the
+        reason for its absence, which is added to `refusals`.
+        """
         from anyio import to_thread
         from mcp.types import CreateMessageResult, ErrorData, TextContent
 

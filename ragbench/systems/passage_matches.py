@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -119,8 +120,9 @@ def match_passages(
     corpus = dataset.corpus
     names = _document_of_name(dataset, known_as or {})
     passage_lists = [_passages(answer, names) for answer in answers]
-    passages = [passage for of_answer in passage_lists for passage in of_answer]
-    names_sent = [name for passage in passages for name in _possible_names(passage)]
+    passages = list(chain.from_iterable(passage_lists))
+    names_sent = list(chain.from_iterable(map(_possible_names, passages)))
+    # names in another Unicode form than known ones
     for name_sent, name in ids_in_known_form(names_sent, names).items():
         names[name_sent] = names[name]
     places = _places(passages, corpus, names)

@@ -161,6 +161,7 @@ class Pipeline(metaclass=Suggesting):
         history: str = "",
         name: str = "",
     ) -> None:
+        """Check all arguments, then chunk and index the documents of the dataset."""
         if not isinstance(dataset, Dataset):
             dataset = Dataset("", "", as_documents(dataset), (), {})
         steps = {
@@ -496,7 +497,8 @@ class Pipeline(metaclass=Suggesting):
                 self._rewritten[conversations[query_id]] = rewriting
         standalone_texts = {}
         for query_id, conversation in conversations.items():
-            [standalone_texts[query_id]] = self._rewritten[conversation].texts
+            [text] = self._rewritten[conversation].texts
+            standalone_texts[query_id] = text
         return standalone_texts
 
     def _wordings(self, queries: Mapping[str, str], **asking: Any) -> dict[str, tuple[str, ...]]:

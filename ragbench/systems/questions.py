@@ -220,6 +220,7 @@ class JournaledSystem:
     """
 
     def __init__(self, system: System, path: str | Path, identity: str = "") -> None:
+        """Read the answers that the file holds already; it need not be there yet."""
         self.system, self.name = system, system.name
         self._path, self._identity = Path(path), identity or system.name
         self._kept: dict[str, _KeptAnswer] = {}  # by query_id

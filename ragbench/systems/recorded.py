@@ -47,6 +47,7 @@ class RecordedSystem:
     def __init__(
         self, source: str | Path | Iterable[Answer | Mapping[str, Any]], *, name: str = ""
     ) -> None:
+        """Read the recorded answers of a file, or take those that are given as objects or tables."""
         self._answers: dict[str, Answer] = {}  # by id or, without an id, by question
         # (question, 2 for the second time that it is asked, ...) -> answer
         self._repeated: dict[tuple[str, int], Answer] = {}

@@ -57,6 +57,9 @@ class Expansion:
         k: int,
         tokenizer: str,
     ) -> None:
+        """Prepare the passages of chunks as `expand` states: "window:N", "parent", "parent:N",
+        "document", "merge" or a function.
+        """
         self._step = read_step("expand", expand)
         self._corpus, self._k, self._tokenizer = corpus, k, tokenizer
         self._by_id = chunks_by_id(chunks)

@@ -22,6 +22,9 @@ class Filter:
         cases: Mapping[str, Case],
         corpus: Mapping[str, Document],
     ) -> None:
+        """Take a user's function of a case and a document, or "package.module:attribute", which
+        names one; "" allows every document. `cases` are by query_id, `corpus` by doc_id.
+        """
         self._function = read_step("filter", function).function
         self._cases = cases
         self._corpus = corpus
@@ -61,12 +64,19 @@ class FilteredRetriever:
         by_id: Mapping[str, Chunk],
         allows: Callable[[str, str], bool],
     ) -> None:
+        """Search with `retriever`, and keep the chunks of documents for which `allows(query_id,
+        doc_id)` is True; `by_id` has all chunks.
+        """
         self._retriever = retriever
         self._by_id = by_id
         self._allows = allows
 
     def search(self, queries: Queries, k: int) -> Run:
-        """Return for each query the `k` best chunks that are allowed, best first."""
+        """Return for each query the `k` best chunks that are allowed, best first.
+
+        Queries with fewer allowed chunks are searched again, four times as deep, until nothing more
+        matches.
+        """
         pending = dict(as_queries(queries))  # queries that are searched deeper
         best_chunks: Run = {query_id: {} for query_id in pending}
         n_chunks = len(self._by_id)

@@ -143,7 +143,8 @@ def _checked_fusion(returned: Any, rankings: Sequence[Ranking]) -> dict[str, flo
 
 
 def check_fusion(fusion: str | Callable[..., Any], *, is_hybrid: bool, is_rewritten: bool) -> None:
-    """Refuse a fusion that no search could use.
+    """Refuse a fusion that a search could not use: `is_hybrid` if it searches by words and by meaning,
+    `is_rewritten` if it searches for several wordings of a question.
 
     Raises:
         ConfigError: it is unknown, or has nothing to fuse: one search for one wording returns one

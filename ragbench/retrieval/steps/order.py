@@ -206,7 +206,7 @@ def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
     texts = chain.from_iterable(distinct)
     key = store.digest(weights.identity, *texts)
     with store.arrays("rerank", key) as kept:
-        if not kept:
+        if not kept:  # not in the cache, which keeps what is put into it
             predicted = weights.model.predict(distinct, batch_size=32, show_progress_bar=False)
             way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
             who = f"rerank: {model!r}"
@@ -269,7 +269,8 @@ def diversify(
 def _by_marginal_relevance(
     relevance: Mapping[str, float], vectors: FloatArray, weight: float
 ) -> list[str]:
-    """Return the chunk ids in the order of maximal marginal relevance (see `diversify`).
+    """Return the chunk ids in the order in which they are chosen: always the chunk with the highest
+    ``weight * relevance - (1 - weight) * similarity``, its highest cosine with a chosen one.
 
     `relevance` is chunk_id -> relevance from 0 to 1, `vectors` has the vector of each of these
     chunks, `weight` is the w of "mmr:w".

@@ -157,6 +157,7 @@ class Search:
         tokenizer: str,
         steps: Mapping[str, Any],
     ) -> None:
+        """Index the chunks and prepare the steps that are set."""
         self._chunks, self._depth, self._steps = chunks, depth, steps
         indexed_chunks: Sequence[Chunk] = chunks
         self._index_replies: list[Completion] = []  # of the model of "summary:<llm>"
