@@ -141,12 +141,13 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
     if isinstance(user_model, type):
         user_model = user_model()
     is_name = isinstance(user_model, str) and bool(user_model.strip())
-    if is_name and user_model in _KINDS_OF_RERANKERS and not Path(user_model).exists():
-        raise ConfigError(
-            f"reranker {user_model!r} names no model; write 'cross-encoder/ms-marco-MiniLM-L6-v2', the name of "
-            "one on the hub, or its folder"
-        )
     if is_name:
+        is_kind_alone = user_model in _KINDS_OF_RERANKERS and not Path(user_model).exists()
+        if is_kind_alone:
+            raise ConfigError(
+                f"reranker {user_model!r} names no model; write "
+                "'cross-encoder/ms-marco-MiniLM-L6-v2', the name of one on the hub, or its folder"
+            )
         return None
     if not (callable(user_model) or hasattr(user_model, "predict")):
         raise ConfigError(
