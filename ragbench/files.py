@@ -58,7 +58,7 @@ def toml_text(value: Any) -> str:
     >>> print(toml_text({"yes": 1.0, "no": None, "a\\tb": ["c", True]}))
     {"yes" = 1.0, "no" = nan, "a\\tb" = ["c", true]}
     """
-    if value is None:
+    if value is None:  # TOML has no null
         return "nan"
     if isinstance(value, dict):
         fields = [f"{toml_text(name)} = {toml_text(part)}" for name, part in value.items()]

@@ -53,12 +53,10 @@ def read_records(
         if isinstance(item, kind):
             record = item
         else:
-            item_id = key  # of a mapping; else the number of the item
-            text = item
-            if not isinstance(item, str):
-                text = field_of(item, texts, f"an entry of {what}")
-                if not isinstance(given, Mapping):
-                    item_id = field_of(item, ids, "", key)
+            text = item if isinstance(item, str) else field_of(item, texts, f"an entry of {what}")
+            item_id = key  # of a mapping, or the number in a list
+            if not isinstance(item, str) and not isinstance(given, Mapping):
+                item_id = field_of(item, ids, "", key)
             if not isinstance(text, str):
                 raise DataError(
                     f"the text of {item_id!r} in {what} is {_brief(text)}; expected a string"

@@ -59,10 +59,10 @@ def answers_command(
             truths = read_ground_truths(target)
             data = with_ground_truths(load_dataset(dataset, split), truths)
             query = query or [query_id for query_id in truths if query_id in data.queries]
-        else:
+        else:  # a folder; the dataset is copied there unless it is there already
             create = not requests.dry_run
             data, target = labelled_folder(dataset, split, output or "", create=create)
-        written_by = ("none", "model") if replace else ("none",)
+        written_by = ("none", "model") if replace else ("none",)  # queries whose answer is written
         queries = references.choose_queries(
             data, query_ids=query or (), limit=limit, written_by=written_by
         )
@@ -73,7 +73,7 @@ def answers_command(
             return 0
         sources = references.reference_sources(data, queries)
         if requests.dry_run:
-            with llms.dry_run() as plan:
+            with llms.dry_run() as plan:  # counts the requests, and sends none
                 references.generate_references(data, sources, model)
             print_plan(plan)
             return 0

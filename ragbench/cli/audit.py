@@ -95,7 +95,7 @@ def audit_command(
         def run_audit(criterion: Criterion) -> _Audit:
             return _audited(criterion, judge, answers, options, sheets[criterion.name], sending)
 
-        with llms.dry_run() as plan:
+        with llms.dry_run() as plan:  # counts the requests, and sends none
             for criterion in chosen:
                 run_audit(criterion)
         if not as_json:

@@ -93,10 +93,7 @@ def eval_command(
     Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.3"
     """
     if auto_generate_datasets:
-        if test_set != "pydoc" or query:
-            raise ConfigError(
-                "--auto-generate-datasets chooses the test set itself; leave --test-set and --query out"
-            )
+        _check_test_set_is_open(test_set, query)
         from ragbench.cli.fresh import fresh_testset
 
         test_set, corpus = fresh_testset(corpus, requests)
@@ -134,6 +131,14 @@ def eval_command(
     return 0 if result.passed else 1
 
 
+def _check_test_set_is_open(test_set: str, query: str) -> None:
+    """Raise ConfigError if --auto-generate-datasets is given with a test set or a --query."""
+    if test_set != "pydoc" or query:
+        raise ConfigError(
+            "--auto-generate-datasets chooses the test set itself; leave --test-set and --query out"
+        )
+
+
 def _check_options_of_query(
     query: str, expected_ids: Sequence[str], options: Mapping[str, Any]
 ) -> None:
@@ -142,7 +147,8 @@ def _check_options_of_query(
     """
     if expected_ids and not query:
         raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
-    if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
+    is_about_many = options["baseline"] or options["suite"] != "full" or options["limit"]
+    if query and is_about_many:
         raise ConfigError(
             "--query is one question: neither --baseline nor --suite nor --limit goes with it"
         )

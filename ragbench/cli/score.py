@@ -74,13 +74,18 @@ def score_command(
         differences = [] if comparison is None else _records(comparison)
         print_json({"means": _records(means), "baseline": first, "differences": differences})
         return
-    typer.echo(means.round(4).to_string(index=False))
-    for name in sorted({*added_measures} & {*means["measure"]}):
-        typer.echo(f"{name} is below 1: documents without a judgement count as not relevant.")
+    _print_means(means, added_measures)
     if comparison is not None:
         typer.echo(f"\nDifferences from {first}, paired by query; {named_measures[0]} decides:")
         columns = "name measure difference ci_low ci_high p_value p_adjusted decision n".split()
         typer.echo(comparison[columns].round(4).to_string(index=False))
+
+
+def _print_means(means: pd.DataFrame, added_measures: list[str]) -> None:
+    """Print the table of means, and below it what the measures mean that the user did not name."""
+    typer.echo(means.round(4).to_string(index=False))
+    for name in sorted({*added_measures} & {*means["measure"]}):
+        typer.echo(f"{name} is below 1: documents without a judgement count as not relevant.")
 
 
 def _measures_in(text: str) -> list[str]:

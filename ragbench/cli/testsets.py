@@ -90,10 +90,10 @@ def generate(
         if not requests.dry_run:
             check_free(output, force)
         data = load_corpus(corpus)
-        pieces = chunk(data)
-        sampled = generation.sample_chunks(data, pieces, chunks, sample, seed=seed)
+        all_chunks = chunk(data)
+        sampled = generation.sample_chunks(data, all_chunks, chunks, sample, seed=seed)
         _print_sample(
-            len(sampled), len(pieces), chunks, f"{per_chunk} questions each, by {model.name}"
+            len(sampled), len(all_chunks), chunks, f"{per_chunk} questions each, by {model.name}"
         )
         options: dict[str, Any] = {"checker": judge, "per_chunk": per_chunk}
         if requests.dry_run:
@@ -102,7 +102,7 @@ def generate(
         options |= {"concurrency": concurrency, "timeout_s": timeout_s}
         if questions:  # about further chunks, too, until enough questions are accepted
             drafts = generation.draft_questions(
-                data, pieces, questions, model, how=sample, seed=seed, **options
+                data, all_chunks, questions, model, how=sample, seed=seed, **options
             )
         else:
             drafts = generation.generate_drafts(data, sampled, model, **options)
@@ -118,10 +118,10 @@ def generate(
             "size": 256,
             "source": data.name,
         }
-        about = generation.identity(output, name=name, client=client)
-        dataset = generation.as_dataset(data, drafts, name=about["name"])
+        identity = generation.identity(output, name=name, client=client)
+        dataset = generation.as_dataset(data, drafts, name=identity["name"])
         folder = generation.save_drafts(
-            dataset, drafts, output, parameters=parameters, about=about, force=force
+            dataset, drafts, output, parameters=parameters, about=identity, force=force
         )
     return _print_drafts(drafts, len(dataset.cases), folder, n_wanted=questions)
 

@@ -58,7 +58,7 @@ def tune_command(
             "concurrency": concurrency,
             "timeout_s": timeout_s,
         }
-        with llms.dry_run() as plan:
+        with llms.dry_run() as plan:  # counts the requests, and sends none
             tune_criterion(labels, criterion, judge, **options)
         if not as_json:
             print_plan(plan)

@@ -38,8 +38,8 @@ def label_counts(dataset: Dataset) -> pd.DataFrame:
     """Count the questions of each category, and how many of them have each kind of label.
 
     Returns:
-        questions, with_judgements, with_evidence, with_reference, unanswerable; the index is the
-        category, and the last row, "all", the sum.
+        questions, with_judgements (relevant documents), with_evidence (gold passages), with_reference
+        (a right answer), unanswerable; the index is the category, and the last row, "all", the sum.
     """
     rows = []
     for case in dataset.cases:

@@ -240,8 +240,8 @@ def _p_value_of_kept(fraction: float, n: int) -> float:
 
 
 def _change_of_correct(result: Result, intervention: str) -> dict[Any, Any]:
-    """Return the fraction of correct answers under an intervention and its difference from the
-    untouched answers, paired by question, with its interval; {} if no question has both.
+    """Return `correct`, the fraction of correct answers under an intervention, its `difference` from the
+    untouched answers, paired by question, and the interval of that; {} if no question has both.
     """
     columns = ["correct:untouched", f"correct:{intervention}"]
     pairs = result.wide.reindex(columns=columns).dropna()

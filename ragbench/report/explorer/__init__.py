@@ -94,7 +94,22 @@ def explore(
         # a pair that the user chose of several is concluded by itself
         decided = sides if contender else compared
         conclusion = conclusion_of(decided, sides[0].name, measure)
-    data, notes, source = _shown_data(sides, dataset)
+    shown = _shown_data(sides, dataset)
+    return Explorer(_content(compared, sides, shown, main, conclusion), shown.dataset)
+
+
+def _content(
+    compared: Results, sides: Results, shown: _ShownData, main: str, conclusion: list[str]
+) -> dict[str, Any]:
+    """Return what the page shows.
+
+    Args:
+        compared: all results, over which comparisons by the `main` measure are adjusted.
+        sides: the one or two that are shown.
+        shown: the questions and documents.
+        conclusion: sentences.
+    """
+    data, notes, source = shown
     shared = questions_of_all(sides)
     query_ids = [query_id for query_id in source.queries if query_id in shared]
     texts = Texts(data)
@@ -108,18 +123,17 @@ def explore(
         )
         changed = _changed_documents(result, source, data)
         answers_of_sides.append(answers_to_show(result, texts, doubtful or {}, changed))
-    content = {
+    return {
         "sides": described_sides,
         "conclusion": conclusion,
         "measures": measures_of(compared, sides, main),
         "scores": scores_of(sides, query_ids),
         "questions": _questions(source, query_ids, data, texts, answers_of_sides),
-        "documents": texts.pieces(),
+        "documents": texts.pieces(),  # what the questions and answers put into `texts`
         "causes": CAUSES,
         "head": _head_of_selection(data),
         "notes": notes,
     }
-    return Explorer(content, data)
 
 
 def _head_of_selection(data: Dataset) -> str:

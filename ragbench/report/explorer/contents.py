@@ -179,20 +179,29 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     if len(sides) == 1:
         row_of = {row.measure: row for row in sides[0].rows}
         return [_measure(name, [], _mean_sentence(row_of[name])) for name in names]
-    first, second = sides[0].name, sides[1].name
+    label_of = configurations(results).set_index("name")["label"]
+    labels = [label_of[side.name] for side in sides]
+    measures = []
+    for row in _compared_sides(results, sides, names):
+        counts = [row["wins"], row["losses"], row["ties"]]
+        measures.append(_measure(row["measure"], counts, _difference_sentence(row, labels)))
+    return measures
+
+
+def _compared_sides(
+    results: Results, sides: Results, names: Sequence[str]
+) -> list[dict[Hashable, Any]]:
+    """Return the comparison of the second side with the first by each measure, as rows of
+    `Results.compare`: by the first measure among all `results`, by the others of the sides alone.
+    """
+    first, second = (side.name for side in sides)
     # what is warned of is in the column `note`, and from there in the sentence
     with warnings.catch_warnings(action="ignore", category=DataWarning):
         tables = [results.compare(first, measures=names[:1])]
         if len(names) > 1:
             tables.append(sides.compare(first, measures=names[1:]))
     table = pd.concat(tables)
-    label_of = configurations(results).set_index("name")["label"]
-    labels = [label_of[first], label_of[second]]
-    measures = []
-    for row in table[table["name"] == second].to_dict("records"):
-        counts = [row["wins"], row["losses"], row["ties"]]
-        measures.append(_measure(row["measure"], counts, _difference_sentence(row, labels)))
-    return measures
+    return table[table["name"] == second].to_dict("records")
 
 
 def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> list[str]:

@@ -69,12 +69,15 @@ def cost_fronts(board: pd.DataFrame, costs: Sequence[str], measure: str) -> Figu
     """
     if not costs:
         return None
-    look = styles(board)
-    answered = [name for name in ANSWER_MEASURES if name in board and board[name].notna().any()]
+    style_of = styles(board)
+    answer_measures = [
+        name for name in ANSWER_MEASURES if name in board and board[name].notna().any()
+    ]
     figure, panels = new_figure(13, 3.4, columns=len(costs))
     for axes, cost in zip(panels, costs, strict=True):
-        is_of_answers = cost == "cost_per_1000_usd" and answered
-        quality = answered[0] if is_of_answers else measure
+        quality = measure
+        if cost == "cost_per_1000_usd" and answer_measures:
+            quality = answer_measures[0]
         rows = board.dropna(subset=[cost, quality])
         rows = rows.sort_values([cost, quality], ascending=[True, False])
         # the front: configurations that are better than all cheaper ones
@@ -82,14 +85,14 @@ def cost_fronts(board: pd.DataFrame, costs: Sequence[str], measure: str) -> Figu
         front = rows[rows[quality] > best_of_cheaper]
         axes.plot(front[cost], front[quality], color="grey")
         for row in rows.to_dict("records"):
-            style = look[row["name"]]
+            style = style_of[row["name"]]
             axes.plot(row[cost], row[quality], style.marker, color=style.colour, markersize=9)
         if 0 < 20 * rows[cost].min() < rows[cost].max():  # too far apart for a linear axis
             axes.set_xscale("log")
             axes.xaxis.set_minor_formatter(NullFormatter())  # labels between powers overlap
         axes.xaxis.set_major_formatter("{x:,g}")
         axes.set(xlabel=COSTS[cost][1], ylabel=quality)
-    style_legend(figure, board, look)
+    style_legend(figure, board, style_of)
     return figure
 
 
