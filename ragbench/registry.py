@@ -632,6 +632,11 @@ def _not_among(name: object, measure: Measure | None, names: list[str]) -> str:
 
     Args:
         measure: the measure with this name; None if there is none: the name is unknown.
+
+    >>> _not_among("recall@5", measure_of("R@5"), ["AP"])
+    'R@5 was not measured here. Measured: AP'
+    >>> _not_among("answer_relevancy", None, ["AP"]).partition(";")[0]
+    "unknown measure 'answer_relevancy': llm_relevance was not measured here"
     """
     meant = measure or expected_measure(str(name))
     near = "" if measure else measured_as(str(name), names)

@@ -228,7 +228,7 @@ def convert(
     if with_documents and without_documents:
         raise ConfigError("--with-documents and --without-documents exclude each other; keep one")
     form = to or suffix_form(target)
-    dataset = _with_outcomes(_load(source, corpus), no_answer)
+    dataset = _mark_unanswerable(_load(source, corpus), no_answer)
     corpus_path = ""  # the file contains its documents, or has none
     if without_documents and form != "beir":  # a BEIR folder always has its documents
         dataset = replace(dataset, corpus={})
@@ -269,18 +269,18 @@ def merge(
     if no_answer:
         check_known("kind of a question without an answer", _NO_ANSWER, no_answer)
     first, *others = sources
-    dataset = _with_outcomes(_load(first, corpus), no_answer)
+    dataset = _mark_unanswerable(_load(first, corpus), no_answer)
     counts = [f"{len(dataset.cases)} of {first}"]
     # the path of the documents that the file refers to, of the first set that has one
     corpus_path = _corpus_path(first, corpus, output)
     documents_at_path = dataset.corpus
-    twins: list[tuple[str, str]] = []
+    left_out: list[tuple[str, str]] = []  # a question, and the earlier one that asks the same
     for source in others:
-        other = _with_outcomes(_load(source, corpus), no_answer)
-        addition = missing_cases(dataset, other, _twins)
+        other = _mark_unanswerable(_load(source, corpus), no_answer)
+        addition = missing_cases(dataset, other, _same_questions)
         dataset = merged(dataset, other, addition)
         counts.append(f"{len(addition.cases)} of the {len(other.cases)} of {source}")
-        twins += addition.twins
+        left_out += addition.twins
         if not corpus_path:
             corpus_path = _corpus_path(source, corpus, output)
             documents_at_path = other.corpus
@@ -289,7 +289,7 @@ def merge(
     saved = save_testset(dataset, output, form, corpus=corpus_path, force=force)
     n_cases = plural(len(dataset.cases), "case")
     typer.echo(f"{n_cases} in {shown(saved)} ({form}): {', '.join(counts)}")
-    _print_twins(twins)
+    _print_left_out(left_out)
 
 
 _NO_ANSWER = ("unanswerable", "unknown")
@@ -331,31 +331,36 @@ def _add_missing_questions(source: str, into: Path, corpus: str, no_answer: str)
 
     testset = load_testset(into)
     other = _load(source, corpus) if corpus else load_testset(source, corpus=testset.corpus or None)
-    other = _with_outcomes(other, no_answer, must_choose=True)  # a second call would add them again
-    addition = missing_cases(testset, other, _twins)
+    other = _mark_unanswerable(
+        other, no_answer, must_choose=True
+    )  # a second call would add them again
+    addition = missing_cases(testset, other, _same_questions)
     _write_cases(into, testset, replace(other, cases=addition.cases, qrels=addition.qrels))
     typer.echo(f"{len(addition.cases)} of {len(other.cases)} cases are added to {shown(into)}")
-    _print_twins(addition.twins)
+    _print_left_out(addition.twins)
 
 
-def _twins(questions: Sequence[str], known: Sequence[str]) -> list[str | None]:
+def _same_questions(questions: Sequence[str], known: Sequence[str]) -> list[str | None]:
+    """Return for each question the known one that asks the same, by their embeddings; None if there is
+    none.
+    """
     from ragbench.generation.drafts import duplicates
     from ragbench.retrieval.embedders import load_embedder
 
     return duplicates(questions, known, load_embedder("minilm"))
 
 
-def _print_twins(twins: Sequence[tuple[str, str]]) -> None:
-    """Show which questions are left out because another one asks the same."""
-    if not twins:
+def _print_left_out(pairs: Sequence[tuple[str, str]]) -> None:
+    """Print the questions that are left out, each with the earlier one that asks the same."""
+    if not pairs:
         return
-    are_left_out = "question is" if len(twins) == 1 else "questions are"
-    typer.echo(f"{len(twins)} {are_left_out} left out, as another one asks the same:")
-    for question, twin in twins:
-        typer.echo(f"  {printable(question)!r} as {printable(twin)!r}")
+    are_left_out = "question is" if len(pairs) == 1 else "questions are"
+    typer.echo(f"{len(pairs)} {are_left_out} left out, as another one asks the same:")
+    for question, earlier in pairs:
+        typer.echo(f"  {printable(question)!r} as {printable(earlier)!r}")
 
 
-def _with_outcomes(dataset: Dataset, no_answer: str, *, must_choose: bool = False) -> Dataset:
+def _mark_unanswerable(dataset: Dataset, no_answer: str, *, must_choose: bool = False) -> Dataset:
     """Return a test set in which the questions without any label are unanswerable, if the user wants it.
 
     A test set in which all questions have answers, or none has, is returned unchanged.

@@ -73,6 +73,7 @@ def tune_command(
 
 
 def _print_json(tuning: Tuning, output: Path) -> None:
+    """Print the agreements before and after tuning, the candidates and the file as a JSON object."""
     import json
 
     record = {

@@ -209,8 +209,8 @@ def unscored_verdicts(result: Result) -> pd.DataFrame:
 def changed_answers(
     result: Result, intervention: str, expected: str, *, rows: int = 3
 ) -> pd.DataFrame:
-    """Return the answers that an intervention changed although they should have stayed, or left although
-    they should have changed; the worst first.
+    """Return the answers that an intervention (a change of the question or of the contexts) changed
+    although they should have stayed, or left although they should have changed; the worst first.
 
     Args:
         result: an evaluation with interventions, and its output; without the output no row is

@@ -186,9 +186,11 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
     intervention expects, and the difference in correct answers from the untouched ones, paired by
     question.
 
-    `p` is the p-value of the exact binomial test that the true fraction is at least 0.95,
-    one-sided: a system that passes 19 of 20 cases raises no alarm. `p_holm` adjusts it over all
-    rows.
+    An intervention changes what a system gets, such as typos in the question, and states the answer
+    that is then right: mostly the same one, sometimes none.
+
+    `p` is the p-value of the exact binomial test that the true fraction is at least 0.95, one-sided: a
+    system that passes 19 of 20 cases raises no alarm. `p_holm` adjusts it over all rows.
 
     Args:
         results: configurations that were run with interventions; others have no rows.
