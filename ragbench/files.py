@@ -44,7 +44,7 @@ def read_toml(path: Path, hint: str, *, missing: str = "") -> dict[str, Any]:
         ConfigError: the file cannot be read or parsed; with the reason and `hint`, or with `missing` if
             there is no file.
     """
-    return dict(_parsed(path, tomllib.loads, "TOML", hint, ConfigError, missing))
+    return dict(_parse_file(path, tomllib.loads, "TOML", hint, ConfigError, missing))
 
 
 def bundled(module: str, name: str) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def read_json(path: Path, hint: str, **options: Any) -> Any:
     Raises:
         DataError: the file cannot be read or parsed; with the reason and `hint`.
     """
-    return _parsed(path, lambda text: parse_json(text, **options), "JSON", hint, DataError)
+    return _parse_file(path, lambda text: parse_json(text, **options), "JSON", hint, DataError)
 
 
 def check_inside(path: Path, folder: Path) -> None:
@@ -197,7 +197,7 @@ def parse_json_or_lines(text: str) -> Any:
     return values
 
 
-def _parsed(
+def _parse_file(
     path: Path,
     parse: Callable[[str], Any],
     form: str,

@@ -422,14 +422,16 @@ def _explain_methods(cls: type[Any], instead: str) -> None:
     for name, member in list(vars(cls).items()):
         qualified_name = f"{cls.__name__}.{name}"
         if isinstance(member, classmethod) and not explains_calls(member):
-            explained = classmethod(_explained(member.__func__, qualified_name, {}))
+            explained = classmethod(_with_explained_errors(member.__func__, qualified_name, {}))
             setattr(cls, name, explained)
         elif inspect.isfunction(member) and not name.startswith("_"):
             is_explained = explains_calls(member)
-            function = member if is_explained else _explained(member, qualified_name, {})
+            function = (
+                member if is_explained else _with_explained_errors(member, qualified_name, {})
+            )
             setattr(cls, name, _Method(function))
     if cls.__init__ is not object.__init__:
-        cls.__init__ = _explained(cls.__init__, cls.__name__, {}, instead)
+        cls.__init__ = _with_explained_errors(cls.__init__, cls.__name__, {}, instead)
 
 
 class _Method:
@@ -658,7 +660,9 @@ def explaining_calls(instead: str = "", /, **names: str) -> Callable[[Function],
     """
 
     def decorated(function: Function) -> Function:
-        return _explained(function, getattr(function, "__qualname__", ""), names, instead)
+        return _with_explained_errors(
+            function, getattr(function, "__qualname__", ""), names, instead
+        )
 
     return decorated
 
@@ -668,7 +672,7 @@ def explains_calls(function: Any) -> bool:
     return hasattr(function, "_explains_calls")
 
 
-def _explained(
+def _with_explained_errors(
     function: Function, name: str, names: Mapping[str, str], instead: str = ""
 ) -> Function:
     """Return a function that calls `function`, and raises ConfigError, with one sentence, for a call that
@@ -708,7 +712,7 @@ def _misfit(
     options: Mapping[str, Any],
 ) -> str:
     """Return a sentence on why a call does not fit a signature; "" if it fits, so that the error of the
-    call has another cause. The other arguments are as in `_explained`.
+    call has another cause. The other arguments are as in `_with_explained_errors`.
     """
     try:
         signature.bind(*arguments, **options)

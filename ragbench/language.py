@@ -205,7 +205,7 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     sample = [text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS)]
     votes: Counter[Language] = Counter()
     for text in sample:
-        language = _detect(text)
+        language = _detect_in_one(text)
         if language is None:
             continue
         votes[language] += 1
@@ -214,7 +214,7 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     if votes:
         return max(votes, key=lambda language: votes[language])
     joined = "\n".join(sample)
-    if language := _detect(joined):  # texts that are too short one by one
+    if language := _detect_in_one(joined):  # texts that are too short one by one
         return language
     has_many_words = len(set(terms(joined))) >= _FEW_WORDS
     if has_many_words:
@@ -225,7 +225,7 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
 
 
 @lru_cache(maxsize=10_000)  # chunks are asked about at several stages
-def _detect(text: str) -> Language | None:
+def _detect_in_one(text: str) -> Language | None:
     """Return the language of a text; None if it is too short to tell, or in an unknown language.
 
     A script that one language alone uses decides; else py3langid chooses among the script's languages.
@@ -293,14 +293,14 @@ def language_of(
     sample = [chunk.text for chunk in chunks[::step]]
     # Detecting the language of 400 texts takes longer than indexing a thousand.
     small_sample = sample[:: max(1, len(sample) // _FIRST_TEXTS)]
-    language, n_votes = next(iter(_votes(small_sample).most_common(1)), (NO_LANGUAGE, 0))
+    language, n_votes = next(iter(_count_languages(small_sample).most_common(1)), (NO_LANGUAGE, 0))
     n_needed = _UNANIMOUS * max(len(small_sample), _FIRST_TEXTS)  # not reached by few texts
     if n_votes >= n_needed:
         return language
-    votes = _votes(sample)
+    votes = _count_languages(sample)
     if _is_clear(votes):
         return detect_language(sample)
-    votes += _votes(questions)
+    votes += _count_languages(questions)
     language = max(votes, key=lambda each: votes[each]) if votes else detect_language(sample)
     if not _is_clear(votes):
         others = ", ".join(f"{each.code} {n}" for each, n in votes.most_common(4))
@@ -311,11 +311,11 @@ def language_of(
     return language
 
 
-def _votes(texts: Iterable[str]) -> Counter[Language]:
+def _count_languages(texts: Iterable[str]) -> Counter[Language]:
     """Return language -> the number of the first 400 texts in it."""
     votes: Counter[Language] = Counter()
     for text in islice(texts, _SAMPLED_TEXTS):
-        language = _detect(text[:_SAMPLED_CHARACTERS])
+        language = _detect_in_one(text[:_SAMPLED_CHARACTERS])
         if language is not None:
             votes[language] += 1
     return votes

@@ -60,7 +60,7 @@ def attach(
         if name not in modules:
             if _is_looked_for():  # of a module, which is then imported
                 raise AttributeError(name)
-            hint = _hint(package, name)
+            hint = _hint_of_name(package, name)
             if _is_asked_by_import():
                 raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
@@ -109,8 +109,8 @@ class _Private(ModuleType):
         hint = "" if name.startswith("_") or _is_looked_for() else self._hint()
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}", name=name)
 
-    def _hint(self) -> str:
-        return _hint(_ROOT, self.__name__.rpartition(".")[2])
+    def _hint_of_name(self) -> str:
+        return _hint_of_name(_ROOT, self.__name__.rpartition(".")[2])
 
 
 def _names_of_submodules() -> dict[str, list[str]]:
@@ -166,7 +166,7 @@ def _explain_calls(module: ModuleType) -> None:
             setattr(module, name, explaining_calls()(function))
 
 
-def _hint(package: str, name: str) -> str:
+def _hint_of_name(package: str, name: str) -> str:
     """Return what to use in place of a name that does not exist in a package, as the end of a sentence,
     such as "; use rb.evaluate"; "" if nothing is meant.
     """

@@ -49,7 +49,7 @@ def read_records(
     expected = f"{{{ids[0]}: text}}"
     if what == "corpus":
         expected += ", what rb.testsets.load_corpus(folder) reads"
-    for key, item in _items(given, what, expected):
+    for key, item in _keys_and_items(given, what, expected):
         if isinstance(item, kind):
             record = item
         else:
@@ -79,7 +79,7 @@ def read_qrels(qrels: Any) -> dict[str, dict[str, int]]:
     if isinstance(qrels, Mapping):
         return {as_id(query_id): _grades(query_id, judged) for query_id, judged in qrels.items()}
     judgements: dict[str, dict[str, int]] = {}
-    for _, record in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
+    for _, record in _keys_and_items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
         query_id = as_id(field_of(record, _JUDGED_QUERY_ID_FIELDS, "a judgement"))
         grades = judgements.setdefault(query_id, {})
         value = field_of(record, _GRADE_FIELDS, "a judgement", 1)
@@ -100,7 +100,7 @@ def _grades(query_id: object, judged: Any) -> dict[str, int]:
     return {as_id(doc_id): grade(value) for doc_id, value in grades.items()}
 
 
-def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
+def _keys_and_items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
     """Return the items of a collection with their keys in a mapping, or else their numbers from 0; the
     items of a frame are its rows, as dicts.
 

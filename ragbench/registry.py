@@ -309,14 +309,14 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     for item in items:
         if item == "":
             continue
-        measure = _loaded(item)
+        measure = _load_measure(item)
         earlier = measure_of_name.setdefault(measure.name, measure)
         if earlier.function is not measure.function:
             raise ConfigError(f"two measures are named {measure.name!r}; rename one of them")
     return tuple(measure_of_name.values())
 
 
-def _loaded(item: Any) -> Measure:
+def _load_measure(item: Any) -> Measure:
     """Return the measure of one item of `load_measures`: a Measure, a name, an object of ir_measures
     (by its text), or a function.
 
@@ -381,9 +381,9 @@ def measures() -> pd.DataFrame:
 
         def __getitem__(self, key: Any) -> Any:
             is_column = not isinstance(key, str) or key in self.columns
-            return super().__getitem__(key) if is_column else _described([measure_of(key)]).iloc[0]
+            return super().__getitem__(key) if is_column else _table_of([measure_of(key)]).iloc[0]
 
-    return MeasureTable(_described([*_BUILT_IN, *_own.values()]))
+    return MeasureTable(_table_of([*_BUILT_IN, *_own.values()]))
 
 
 class _MeasureLocations:
@@ -396,7 +396,7 @@ class _MeasureLocations:
         name, *columns = key if isinstance(key, tuple) else (key,)
         if not isinstance(name, str):
             return self._locations[key]
-        row = _described([measure_of(name)]).iloc[0]
+        row = _table_of([measure_of(name)]).iloc[0]
         return row[columns[0]] if columns else row
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -406,7 +406,7 @@ class _MeasureLocations:
         return getattr(self._locations, name)
 
 
-def _described(measures: Sequence[Measure]) -> pd.DataFrame:
+def _table_of(measures: Sequence[Measure]) -> pd.DataFrame:
     """Return a row per measure, with the columns of `measures`."""
     import pandas as pd
 
@@ -624,18 +624,18 @@ def named_among(name: str, known: Iterable[str]) -> str:
             other = _registered(candidate)  # a declared one has the name in its file
             if other is not None and other.name == measure.name:
                 return candidate
-    raise ConfigError(_not_among(name, measure, names))
+    raise ConfigError(_message_not_measured(name, measure, names))
 
 
-def _not_among(name: object, measure: Measure | None, names: list[str]) -> str:
+def _message_not_measured(name: object, measure: Measure | None, names: list[str]) -> str:
     """Return the message that `name` is not among the measured `names`.
 
     Args:
         measure: the measure with this name; None if there is none: the name is unknown.
 
-    >>> _not_among("recall@5", measure_of("R@5"), ["AP"])
+    >>> _message_not_measured("recall@5", measure_of("R@5"), ["AP"])
     'R@5 was not measured here. Measured: AP'
-    >>> _not_among("answer_relevancy", None, ["AP"]).partition(";")[0]
+    >>> _message_not_measured("answer_relevancy", None, ["AP"]).partition(";")[0]
     "unknown measure 'answer_relevancy': llm_relevance was not measured here"
     """
     meant = measure or expected_measure(str(name))

@@ -182,7 +182,7 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     """
     offsets: list[Offsets] = []
     for batch in in_batches(map(_without_surrogates, texts), len):
-        offsets += _encode(batch, tokenizer)
+        offsets += _encode_or_recall(batch, tokenizer)
     return offsets
 
 
@@ -319,7 +319,7 @@ def _without_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
-def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
+def _encode_or_recall(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """Return the offsets of the tokens of each text (valid Unicode), those of the same texts as before
     from memory: texts are encoded again when they are chunked, measured and searched.
 
@@ -337,14 +337,14 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
         n_kept_characters = sum(len(text) + _CHARACTERS_OF_OFFSETS for _, text in list(_recent))
         if n_kept_characters > _BATCH_CHARACTERS:
             _recent.clear()
-        new_offsets = _encode_new(list(new_texts), tokenizer)
+        new_offsets = _encode_or_load(list(new_texts), tokenizer)
         for text, offsets in zip(new_texts, new_offsets, strict=True):
             offsets_of[text] = offsets
             _recent[tokenizer, text] = offsets
     return [offsets_of[text] for text in texts]
 
 
-def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
+def _encode_or_load(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """Return the offsets of the tokens of each text (valid Unicode). The offsets of many texts, as of
     a corpus, are kept on disk until the code, the tokenizer or a text changes.
     """

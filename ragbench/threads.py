@@ -32,7 +32,7 @@ def run_in_thread(call: Callable[[], object]) -> None:
         tasks = idle.pop()
     except IndexError:  # all threads are busy: start another one
         tasks = _Tasks()
-        threading.Thread(target=_work, args=(tasks, idle), daemon=True).start()
+        threading.Thread(target=_run_calls, args=(tasks, idle), daemon=True).start()
     tasks.put(call)
 
 
@@ -42,7 +42,7 @@ def _idle(process: int) -> deque[_Tasks]:
     return deque()
 
 
-def _work(tasks: _Tasks, idle: deque[_Tasks]) -> None:
+def _run_calls(tasks: _Tasks, idle: deque[_Tasks]) -> None:
     """Run, in a thread, the calls that come into its queue `tasks`; return once none has come for
     `_IDLE_S`.
 

@@ -127,7 +127,7 @@ def test_bm25_takes_no_more_than_calling_bm25s(
     for _ in range(6 if corpus == "pubmedqa" else 3):
         theirs = seconds(directly)
         store.clear()
-        language._detect.cache_clear()  # which BM25 asks and bm25s does not: it is part of a build
+        language._detect_in_one.cache_clear()  # which BM25 asks and bm25s does not: it is part of a build
         pairs.append((seconds(ours), theirs))
         again.append(seconds(ours))
     # The shortest of each: what other processes take away comes on top, and is not the work
@@ -164,7 +164,7 @@ def test_the_index_of_bm25_next_to_bm25s(
     pairs = []
     for _ in range(4):
         store.clear()
-        language._detect.cache_clear()
+        language._detect_in_one.cache_clear()
         pairs.append((cpu_seconds(lambda: BM25(chunks)), cpu_seconds(directly)))
     ours, theirs = (min(times) for times in zip(*pairs, strict=True))
     benchmark.record(work, peer, ours / theirs, at_most=1.3, bound=2.0)

@@ -410,4 +410,4 @@ def test_without_room_for_its_model_no_language_is_detected(
     monkeypatch.setattr(LanguageIdentifier, "from_model_file", refuse)
     monkeypatch.setattr(language, "_detector", language._detector.__wrapped__)
     with pytest.warns(DataWarning, match="no temporary file can be written"):
-        assert language._detect.__wrapped__("Der Hund und die Katze schlafen.") is None
+        assert language._detect_in_one.__wrapped__("Der Hund und die Katze schlafen.") is None

@@ -93,7 +93,7 @@ def audit_command(
         sending = {"concurrency": concurrency, "timeout_s": timeout_s}
 
         def run_audit(criterion: Criterion) -> _Audit:
-            return _audited(criterion, judge, answers, options, sheets[criterion.name], sending)
+            return _run_audit(criterion, judge, answers, options, sheets[criterion.name], sending)
 
         with llms.dry_run() as plan:  # counts the requests, and sends none
             for criterion in chosen:
@@ -217,7 +217,7 @@ def _right_answers(
     return answers, {"dataset": dataset, "chunks": chunks}
 
 
-def _audited(
+def _run_audit(
     criterion: Criterion,
     judge: str,
     answers: list[Answer],

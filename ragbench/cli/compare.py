@@ -59,7 +59,7 @@ def compare_command(
     if any(map(_is_foreign, results)):
         loaded = None
         conclusion = foreign.conclude(
-            [_source(name, database) for name in results],
+            [_path_or_result(name, database) for name in results],
             baseline=baseline,
             measure=measure,
             margin=margin,
@@ -109,7 +109,7 @@ def _is_foreign(name: str) -> bool:
     return path.is_file() and path.name != "report.json"
 
 
-def _source(name: str, database: str) -> Any:
+def _path_or_result(name: str, database: str) -> Any:
     """Return the path of a foreign file, or a result of ragbench next to it."""
     if _is_foreign(name):
         return Path(name).expanduser()

@@ -126,7 +126,7 @@ def eval_command(
             force=force,
             anew=requests.no_cache,
         )
-        _show(result, path, verbose=verbose, as_json=as_json)
+        _print_result(result, path, verbose=verbose, as_json=as_json)
         _check_measured(result)
     return 0 if result.passed else 1
 
@@ -245,7 +245,7 @@ def _evaluate(
         result = _evaluate_into_file(wanted, path, has_output=has_output, force=force)
     else:
         result = _evaluate_into_folder(wanted, path, has_output=has_output, force=force, anew=anew)
-    _record(result, path)
+    _record_in_history(result, path)
     return result
 
 
@@ -382,7 +382,7 @@ def _earlier_result(
     )
 
 
-def _record(result: evaluation.Result, path: Path) -> None:
+def _record_in_history(result: evaluation.Result, path: Path) -> None:
     """Record a result in the history, as it is read back, so that importing its folder later finds
     the same run.
     """
@@ -396,7 +396,9 @@ def _record(result: evaluation.Result, path: Path) -> None:
     service.record_finished(recorded)
 
 
-def _show(result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool) -> None:
+def _print_result(
+    result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool
+) -> None:
     """Print the result and where its report is; on GitHub also into the summary of the step."""
     from ragbench.report.page.report_json import report_json
 

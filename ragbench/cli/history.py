@@ -28,7 +28,7 @@ history_app = Commands(
 )
 
 
-def _newest(
+def _list_newest_runs(
     ctx: typer.Context,
     *,
     limit: AtLeast0 = 20,
@@ -60,12 +60,12 @@ def _newest(
     runs = runs.assign(
         run=runs["run"].str[:10],
         configuration=runs["configuration"].mask(runs["configuration"] == runs["series"], ""),
-        passed=runs.apply(_passed, axis=1),
+        passed=runs.apply(_passed_text, axis=1),
     )
     print_table(runs, "run made_at series configuration passed changed".split())
 
 
-history_app.callback()(with_options(_newest))
+history_app.callback()(with_options(_list_newest_runs))
 
 
 @history_app.register()
@@ -147,7 +147,7 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
     return bool(done.failed)
 
 
-def _passed(run: pd.Series) -> str:
+def _passed_text(run: pd.Series) -> str:
     """Return in words whether a run met its targets (if it has any) and how many of its questions
     passed (if that is known), such as "FAILED: 17 of 20"; "" if neither is known.
     """

@@ -48,7 +48,7 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
             )
     templates = resources.files("ragbench.cli") / "first_evaluation"
     texts = {name: (templates / name).read_text("utf-8") for name in names}
-    data = _examples(docs)
+    data = _example_questions(docs)
     corpus = path_from(docs, folder)
     copy_notebooks(folder / "notebooks", force=force)
     adapt_notebooks(folder / "notebooks", path_from(docs, folder / "notebooks"))
@@ -95,11 +95,11 @@ def adapt_notebooks(folder: Path, docs: str) -> None:
         notebook = parse_json(path.read_text("utf-8"))
         for cell in notebook["cells"]:
             if "parameters" in cell["metadata"].get("tags", ()):
-                cell["source"] = _replaced(cell["source"], new_of_default)
+                cell["source"] = _with_new_defaults(cell["source"], new_of_default)
         write_durably(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
-def _replaced(lines: list[str], values: Mapping[str, str]) -> list[str]:
+def _with_new_defaults(lines: list[str], values: Mapping[str, str]) -> list[str]:
     """Return the lines of a cell with other defaults."""
     changed = []
     for line in lines:
@@ -143,7 +143,7 @@ def text_of_testset(data: Dataset, corpus: str, name: str = "") -> str:
     return text_of(content, "yaml")
 
 
-def _examples(docs: str) -> Dataset:
+def _example_questions(docs: str) -> Dataset:
     """Return a test set of three example questions about documents, drafted from their headings, or
     from distinctive sentences if there are no headings.
     """

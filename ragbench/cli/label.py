@@ -148,7 +148,7 @@ class _Session:
                     return estimate
                 pending = self.pending()
             for number, row in enumerate(pending.to_dict("records"), 1):
-                _ask(row, f"{number} of {len(pending)}", self.sheet, self.annotator)
+                _ask_for_verdict(row, f"{number} of {len(pending)}", self.sheet, self.annotator)
             has_labelled = True
 
     def draw(self) -> tuple[Trust, int]:
@@ -227,7 +227,7 @@ def _sheet_with_labels(sheet: Path) -> Path | None:
     return None
 
 
-def _ask(row: dict[Any, Any], progress: str, sheet: Path, annotator: str) -> None:
+def _ask_for_verdict(row: dict[Any, Any], progress: str, sheet: Path, annotator: str) -> None:
     """Show a text to label, wait for the key of a verdict, and save the verdict in the sheet.
 
     Args:

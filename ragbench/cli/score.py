@@ -66,7 +66,7 @@ def score_command(
     scores = {
         name: metrics.score_run(judgements, run, all_measures) for name, run in rankings.items()
     }
-    means = _means(scores, set(added_measures))
+    means = _means_by_run(scores, set(added_measures))
     comparison = None
     if len(scores) > 1:
         comparison = statistics.compare_all(scores, first, measures=named_measures)
@@ -163,7 +163,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _means(scores: dict[str, pd.DataFrame], added_measures: set[str]) -> pd.DataFrame:
+def _means_by_run(scores: dict[str, pd.DataFrame], added_measures: set[str]) -> pd.DataFrame:
     """Return the mean and its interval for each run and measure: the columns run, measure, and those
     of `statistics.summarise`.
 

@@ -324,7 +324,7 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
         half" of the answers. No row where nothing was judged.
     """
     keys = ["configuration", "query_id", "criterion"]
-    verdicts = _verdicts(results)
+    verdicts = _judge_verdicts(results)
     if not verdicts:
         return pd.DataFrame()
     judge = pd.DataFrame(verdicts, columns=[*keys, "judge"])
@@ -346,7 +346,7 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([by_configuration, by_length]).round(3)
 
 
-def _verdicts(results: Results) -> list[tuple[str, str, str, float | None]]:
+def _judge_verdicts(results: Results) -> list[tuple[str, str, str, float | None]]:
     """Return configuration, query_id, criterion and value of every judgement."""
     verdicts = []
     for result in results:

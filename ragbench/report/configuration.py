@@ -67,7 +67,7 @@ def _verdict_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> st
     """Return a sentence with how many questions passed, and why others did not; "" if no question was
     decided.
     """
-    rate = _intervals(scored, "pass_rate")
+    rate = _means_in_words(scored, "pass_rate")
     if result.passed_sentence and result.counts["undecided"]:
         details = f": {rate}{_most_missed(result)}" if rate else ""
         return f"**{result.passed_sentence}**{details}."
@@ -102,7 +102,7 @@ def _evidence_line(scored: Mapping[str, Mapping[Any, Any]]) -> str:
 def _answers_line(scored: Mapping[str, Mapping[Any, Any]]) -> str:
     """Return a sentence with the main measures of the answers; "" if none was scored."""
     correctness = next((name for name in CORRECTNESS if name in scored), "")
-    means = _intervals(scored, correctness, "claim_support", "answered")
+    means = _means_in_words(scored, correctness, "claim_support", "answered")
     return f"Answers: {means}." if means else ""
 
 
@@ -117,7 +117,7 @@ def _measurement_lines(result: Result) -> list[str]:
 
 def _retrieval_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> str:
     """Return a sentence with the main measures of retrieval, or that it could not be scored."""
-    means = _intervals(scored, main_measure(result.scores), "nDCG@10", "R@10")
+    means = _means_in_words(scored, main_measure(result.scores), "nDCG@10", "R@10")
     about = f"over {len(result.queries)} questions and {result.dataset['documents']:,} documents"
     if not means:
         return f"Retrieval could not be scored {about}."
@@ -149,7 +149,7 @@ def _most_missed(result: Result) -> str:
     return f"; most frequent reasons why not: {', '.join(reasons)}" if reasons else ""
 
 
-def _intervals(scored: Mapping[str, Mapping[Any, Any]], *names: str) -> str:
+def _means_in_words(scored: Mapping[str, Mapping[Any, Any]], *names: str) -> str:
     """Return these measures, as far as they are scored, as a list in words: each with its mean, its
     interval and, if some questions have no value, the number that have one; "" if none is scored.
 

@@ -57,7 +57,9 @@ def part_verdicts(
         relevant[query_id] = {doc_id: 1 for doc_id, grade in grades.items() if grade >= min_grade}
     run = {query_id: dict(searched.run.get(query_id, {})) for query_id in relevant}
     table = answered.questions.set_index("query_id")[["question", "answer", "outcome"]]
-    table = table.join(_recall(one_of_each(dataset, relevant), one_of_each(dataset, run), k))
+    table = table.join(
+        _recall_and_ceiling(one_of_each(dataset, relevant), one_of_each(dataset, run), k)
+    )
     table = table.join(_answer_tests(table, answered, dataset, relevant))
     is_answerable = {case.query_id: case.answerable for case in dataset.cases}
     verdicts = []
@@ -80,7 +82,7 @@ def _answer_tests(
         table: answer and outcome; the index is the query_id.
         relevant: query_id -> the ids of its relevant documents.
     """
-    tested = _tested(answered)
+    tested = _tests_by_judge_or_facts(answered)
     rows: list[tuple[str, float]] = []
     for query_id, answer, outcome in table[["answer", "outcome"]].itertuples():
         if outcome not in _ANSWERED:
@@ -89,13 +91,13 @@ def _answer_tests(
             tested_by, value = tested.loc[query_id]
             rows.append((tested_by, value))
         else:
-            texts = _texts(dataset, relevant.get(query_id, ()))
-            rows.append((_BY_DOCUMENTS, _support(str(answer), texts)))
+            texts = _full_texts(dataset, relevant.get(query_id, ()))
+            rows.append((_BY_DOCUMENTS, _support_by_documents(str(answer), texts)))
     tests = pd.DataFrame(rows, table.index, ["tested_by", "value"])
     return tests.astype({"value": float})
 
 
-def _recall(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
+def _recall_and_ceiling(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
     """Return relevant, recall and ceiling of each question."""
     numbers = {query_id: len(grades) for query_id, grades in qrels.items()}
     table = pd.DataFrame({"relevant": pd.Series(numbers)})
@@ -105,7 +107,7 @@ def _recall(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
     return table
 
 
-def _tested(answered: Result) -> pd.DataFrame:
+def _tests_by_judge_or_facts(answered: Result) -> pd.DataFrame:
     """Return the questions whose answers a judge or gold facts tested: tested_by (the judge, if both
     did) and value; the index is the query_id.
     """
@@ -121,11 +123,11 @@ def _tested(answered: Result) -> pd.DataFrame:
     return table[~table.index.duplicated(keep="first")]
 
 
-def _texts(dataset: Dataset, doc_ids: Iterable[str]) -> list[str]:
+def _full_texts(dataset: Dataset, doc_ids: Iterable[str]) -> list[str]:
     return [dataset.corpus[doc_id].full_text for doc_id in doc_ids if doc_id in dataset.corpus]
 
 
-def _support(answer: str, texts: Sequence[str]) -> float:
+def _support_by_documents(answer: str, texts: Sequence[str]) -> float:
     """Return how well the texts that share most words with an answer support it; NaN without any."""
     if not texts:
         return float("nan")

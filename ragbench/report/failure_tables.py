@@ -78,7 +78,7 @@ def question_table(rows: pd.DataFrame, notebook: str | Path) -> str:
     if rows.empty:
         return ""
     path = Path(notebook)
-    fragment_of = _anchors(path)
+    fragment_of = _fragments_of_headings(path)
     links = []
     for query_id in map(str, rows.index):
         fragment = fragment_of.get(_heading(query_id), "")
@@ -94,7 +94,7 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _anchors(notebook: Path) -> dict[str, str]:
+def _fragments_of_headings(notebook: Path) -> dict[str, str]:
     """Return heading -> fragment of the address of the cell whose output has this heading of level 4;
     {} if the notebook cannot be read.
 
@@ -146,7 +146,7 @@ def failure_details(
             f"**{plain(case.text)}**",
             "",
             f"- cause: {CAUSES[row['cause']]} ({plain(row['evidence'])})",
-            f"- expected: {_quoted(_expected(case))}",
+            f"- expected: {_quoted(_expected_answer(case))}",
             f"- answered: {_quoted(answer.text if answer else 'nothing')}",
             *_evidence_lines(case, output.dataset),
         ]
@@ -168,7 +168,7 @@ def _evidence_lines(case: Case, dataset: Dataset) -> list[str]:
     return lines[:2]
 
 
-def _expected(case: Case) -> str:
+def _expected_answer(case: Case) -> str:
     """Return the right answer of a question, as far as its labels say."""
     if case.reference_answer:
         return case.reference_answer

@@ -49,14 +49,14 @@ def leaderboard_rows(
     columns: dict[str, object] = {
         "#": ranks.astype(str),
         "configuration": board["label"],
-        f"{measure} (ranked by)": _means(board, measure),
+        f"{measure} (ranked by)": _means_with_intervals(board, measure),
         "scored": board[f"{measure}_n"],
     }
     if comparison is not None:
         columns |= _comparison_columns(board, comparison)
     for name in ("nDCG@10", *judged_columns(board)):
         if name in board and name != measure:
-            columns[name] = _means(board, name)
+            columns[name] = _means_with_intervals(board, name)
     for cost, (heading, form) in _COSTS.items():
         columns[heading] = [
             "unknown" if pd.isna(amount) else form.format(amount) for amount in board[cost]
@@ -101,7 +101,7 @@ def leaderboard_markdown(
     return f"{markdown_table(rows.columns.tolist(), rows.astype(str).to_numpy().tolist())}\n"
 
 
-def _means(board: pd.DataFrame, measure: str) -> pd.Series[str]:
+def _means_with_intervals(board: pd.DataFrame, measure: str) -> pd.Series[str]:
     """Return each mean with its interval, if it has one (as a single question has not)."""
     columns = board[[measure, f"{measure}_ci_low", f"{measure}_ci_high"]]
     texts = [with_interval(*row) for row in columns.itertuples(index=False)]

@@ -82,7 +82,9 @@ def publish(
     _check_site(site, force=force)
     page_of = {path: f"{path.stem}.html" for path in notebooks}
     linkable = {INDEX, *page_of.values()}
-    pages = {page: _linked(notebook_html(path), linkable) for path, page in page_of.items()}
+    pages = {
+        page: _with_links_to_pages(notebook_html(path), linkable) for path, page in page_of.items()
+    }
     if results is not None and questions:
         pages[EXPLORER] = explore(results).html()
     pages[INDEX] = _index_html(folder, results, pages)
@@ -153,7 +155,7 @@ def notebook_html(path: Path) -> str:
         raise DataError(
             f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}"
         ) from exc
-    body = _cleaned(body)
+    body = _sanitized(body)
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", body, re.DOTALL)
     title = html.unescape(re.sub(r"<[^>]+>", "", heading[1])) if heading else path.stem
     navigation = f'<nav><a href="{INDEX}">All configurations</a></nav>'
@@ -182,10 +184,10 @@ def _show_alternative_texts(notebook: Any) -> None:
                 output.data["text/html"] = image
 
 
-def _cleaned(body: str) -> str:
+def _sanitized(body: str) -> str:
     """Return HTML reduced to text, tables, links and images that lie in it.
 
-    >>> _cleaned('<p onclick="x()">a<script>b</script><img src="https://c.example/d.png" alt="e"></p>')
+    >>> _sanitized('<p onclick="x()">a<script>b</script><img src="https://c.example/d.png" alt="e"></p>')
     '<p>a<img alt="e"></p>'
     """
     import bleach
@@ -209,11 +211,11 @@ def _is_allowed(tag: str, name: str, value: str) -> bool:
     return name in _ATTRIBUTES
 
 
-def _linked(text: str, pages: Collection[str]) -> str:
+def _with_links_to_pages(text: str, pages: Collection[str]) -> str:
     """Return the HTML of a page in which links to notebooks lead to their pages in the site. Links to
     files that are not among its `pages` become plain text.
 
-    >>> _linked('<a href="a.ipynb#cell-id=x">A</a> <a href="b.csv">B</a>', {"a.html"})
+    >>> _with_links_to_pages('<a href="a.ipynb#cell-id=x">A</a> <a href="b.csv">B</a>', {"a.html"})
     '<a href="a.html#cell-id=x">A</a> <a>B</a>'
     """
 

@@ -48,7 +48,7 @@ def results_body(results: Results) -> str:
     body: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     if len(results) > 1:
         heading, end, rest = body.partition("</h1>")
-        body = f"{heading}{end}{_drawing(results)}{rest}"
+        body = f"{heading}{end}{_image_of_decision(results)}{rest}"
     return body
 
 
@@ -66,7 +66,7 @@ def page_html(title: str, body: str, style: str = "") -> str:
     )
 
 
-def _drawing(results: Results) -> str:
+def _image_of_decision(results: Results) -> str:
     """Return the differences from the baseline as an image of the page."""
     from ragbench.report.plots.differences import plot_decision
 

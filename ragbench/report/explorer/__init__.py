@@ -84,11 +84,11 @@ def explore(
     """
     if isinstance(results, Result) and isinstance(baseline, Result) and not contender:
         baseline, contender = results, baseline
-    compared = _compared(results, baseline, contender)
-    baseline, contender = _name(baseline), _name(contender)
+    compared = _results_to_compare(results, baseline, contender)
+    baseline, contender = _name_of(baseline), _name_of(contender)
     check_shared_questions(compared)
     main = compared.deciding(measure).measure
-    sides = _sides(compared, baseline, contender, main)
+    sides = _choose_sides(compared, baseline, contender, main)
     conclusion = []
     if len(sides) == 2:
         # a pair that the user chose of several is concluded by itself
@@ -144,7 +144,7 @@ def _head_of_selection(data: Dataset) -> str:
     return json_line(head)
 
 
-def _sides(compared: Results, baseline: str, contender: str, measure: str) -> Results:
+def _choose_sides(compared: Results, baseline: str, contender: str, measure: str) -> Results:
     """Return the one or two results that are shown: A, the baseline, and B, the contender ("" = the
     best of the others by a measure). A single result is shown alone.
     """
@@ -255,7 +255,7 @@ def _questions(
     return questions
 
 
-def _compared(
+def _results_to_compare(
     results: Result | Sequence[Result], baseline: str | Result, contender: str | Result
 ) -> Results:
     """Return the results that the arguments of `explore` name: `results`, and a side that is given as
@@ -286,7 +286,7 @@ def _compared(
     return Results(compared, baseline=results.baseline, race=results.race)
 
 
-def _name(side: str | Result) -> str:
+def _name_of(side: str | Result) -> str:
     return side.name if isinstance(side, Result) else side
 
 

@@ -178,13 +178,13 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
         )
     if len(sides) == 1:
         row_of = {row.measure: row for row in sides[0].rows}
-        return [_measure(name, [], _mean_sentence(row_of[name])) for name in names]
+        return [_measure_fields(name, [], _mean_sentence(row_of[name])) for name in names]
     label_of = configurations(results).set_index("name")["label"]
     labels = [label_of[side.name] for side in sides]
     measures = []
     for row in _compared_sides(results, sides, names):
         counts = [row["wins"], row["losses"], row["ties"]]
-        measures.append(_measure(row["measure"], counts, _difference_sentence(row, labels)))
+        measures.append(_measure_fields(row["measure"], counts, _difference_sentence(row, labels)))
     return measures
 
 
@@ -223,7 +223,7 @@ def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> lis
     return [name for name in dict.fromkeys([*usual, *others]) if name in scored]
 
 
-def _measure(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
+def _measure_fields(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
     """Return the fields of a measure for the page; `counts` are the questions on which B is better,
     worse and equal, [] of a single result.
     """

@@ -43,7 +43,7 @@ def report_every_eval_ever(result: Result) -> str:
                 "additional_details": _UNKNOWN | parameters,
             },
             "evaluation_results": [
-                _measured(row, result.dataset)
+                _measure_record(row, result.dataset)
                 for row in result.rows
                 if None not in (row.value, row.ci_low, row.ci_high)
             ],
@@ -51,7 +51,7 @@ def report_every_eval_ever(result: Result) -> str:
     )
 
 
-def _measured(row: MeasureResult, dataset: Mapping[str, Any]) -> dict[str, Any]:
+def _measure_record(row: MeasureResult, dataset: Mapping[str, Any]) -> dict[str, Any]:
     """Return a measure with its value and interval in the form of Every Eval Ever."""
     return {
         "evaluation_name": f"{dataset['name']} {dataset['split']}",

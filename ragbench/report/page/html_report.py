@@ -93,17 +93,17 @@ def _filters(
     causes = [each.cause for each in details_of_failed]
     weak = [name for each in details_of_failed for name in each.weak]
     filters = [
-        ("category", "Category", _options(categories, {})),
-        ("cause", "Cause of failure", _options(causes, {})),
-        ("weak", "Weak perspective", _options(weak, words_of_perspective)),
+        ("category", "Category", _filter_options(categories, {})),
+        ("cause", "Cause of failure", _filter_options(causes, {})),
+        ("weak", "Weak perspective", _filter_options(weak, words_of_perspective)),
     ]
     return [each for each in filters if each[-1]]
 
 
-def _options(values: Iterable[str], words_of: Mapping[str, str]) -> list[tuple[str, str]]:
+def _filter_options(values: Iterable[str], words_of: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return each value but "" once, with its words (or itself) and how often it occurs.
 
-    >>> _options(["b", "a", "", "b"], {"b": "B"})
+    >>> _filter_options(["b", "a", "", "b"], {"b": "B"})
     [('a', 'a (1)'), ('b', 'B (2)')]
     """
     counts = sorted(Counter(filter(None, values)).items())

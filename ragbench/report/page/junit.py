@@ -39,8 +39,10 @@ def report_junit(result: Result) -> str:
         seconds_of_all=result.seconds,
         conclusion=conclusion,
         checks=_checks(result),
-        decided=[(case, _state(case)) for case in result.cases if case.passed is not None],
-        undecided=[_undecided(result, case) for case in result.cases if case.passed is None],
+        decided=[
+            (case, _passed_or_reasons(case)) for case in result.cases if case.passed is not None
+        ],
+        undecided=[_undecided_check(result, case) for case in result.cases if case.passed is None],
     )
 
 
@@ -48,7 +50,7 @@ def _checks(result: Result) -> list[Check]:
     """Return everything that `Result.passed` rests on, each as a test case."""
     measured = "passed" if result.is_measured else "failed"
     checks = [Check("evaluation", measured, "nothing could be measured", seconds=result.seconds)]
-    checks += [_target(result, row) for row in result.rows if row.target is not None]
+    checks += [_target_check(result, row) for row in result.rows if row.target is not None]
     if result.comparison is not None:
         checks += _comparison_checks(result.comparison)
     if n_judged := result.counts.get("judgements"):
@@ -82,7 +84,7 @@ def _comparison_checks(comparison: Comparison) -> list[Check]:
     return checks
 
 
-def _target(result: Result, row: MeasureResult) -> Check:
+def _target_check(result: Result, row: MeasureResult) -> Check:
     """Return the test case of a measure with a target: skipped if the test set cannot reach the target,
     or nothing was measured; a gate that was not measured has failed.
     """
@@ -95,7 +97,9 @@ def _target(result: Result, row: MeasureResult) -> Check:
         message = f"{number(row.value)} misses the target {target}"
         details: list[str] = []
         if row.measure == "pass_rate":
-            details = [f"{case.query_id} {_state(case)}" for case in failed_cases(result)]
+            details = [
+                f"{case.query_id} {_passed_or_reasons(case)}" for case in failed_cases(result)
+            ]
         return Check(name, "failed", message, details, seconds)
     if row.verdict == "unreachable":
         return Check(name, "skipped", "beyond the ceiling of this test set", seconds=seconds)
@@ -103,14 +107,14 @@ def _target(result: Result, row: MeasureResult) -> Check:
     return Check(name, "failed" if is_gate else "skipped", "not measured", seconds=seconds)
 
 
-def _state(case: CaseResult) -> str:
+def _passed_or_reasons(case: CaseResult) -> str:
     """Return whether a question passed and, if not, the reasons."""
     if case.passed:
         return f"passed: {case.question}"
     return f"failed: {case.question} ({'; '.join(case.reasons) or 'no reason'})"
 
 
-def _undecided(result: Result, case: CaseResult) -> Check:
+def _undecided_check(result: Result, case: CaseResult) -> Check:
     """Return the test case of a question that no label decides."""
     milliseconds = result.answer_of[case.query_id].latency_ms.get("total", 0.0)
     name = f"{case.query_id} {case.question}"

@@ -86,7 +86,11 @@ def question_details(
         retrieved = retrieved_of.get(case.query_id)
         if retrieved is None:
             retrieved = _Retrieved([(context_id, []) for context_id in case.retrieved], [])
-        weak = [name for name, row in leading.items() if _below(case.scores[row.measure], row)]
+        weak = [
+            name
+            for name, row in leading.items()
+            if _is_worse_than_mean(case.scores[row.measure], row)
+        ]
         details[case.query_id] = Details(
             anchor=anchor(case.query_id),
             cause=CAUSES.get(diagnosis.get("cause", ""), ""),
@@ -99,7 +103,7 @@ def question_details(
     return details, notes
 
 
-def _below(value: float | None, row: MeasureResult) -> bool:
+def _is_worse_than_mean(value: float | None, row: MeasureResult) -> bool:
     """Return True if the value of a question is worse than the mean of its measure."""
     if value is None or row.value is None:
         return False
@@ -151,23 +155,23 @@ def _retrieved(case: Case, answer: Answer, full_text_of: dict[str, str]) -> _Ret
             ]
             found += inside
             in_order = sorted(inside, key=lambda span: span.start)
-            parts = _marked(full_text_of[doc_id], start, end, in_order)
+            parts = _split_at_evidence(full_text_of[doc_id], start, end, in_order)
         else:
             parts = [(masked(passage.text) if passage else "", False)]
-        contexts.append((masked_id(context_id), _abridged(parts)))
+        contexts.append((masked_id(context_id), _abridge_long_parts(parts)))
     lost = [span for span in known_evidence if span not in found]
     texts = [masked(full_text_of[span.doc_id][span.start : span.end]) for span in lost]
     return _Retrieved(contexts, texts)
 
 
-def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part]:
+def _split_at_evidence(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part]:
     """Return the characters from start to end, cut where evidence begins and ends. A text with a
     secret, which is masked, is one part without marks.
 
     Args:
         spans: evidence in order of its starts; spans may overlap.
 
-    >>> _marked("abcdef", 0, 5, [Span("d", 1, 3), Span("d", 2, 4)])
+    >>> _split_at_evidence("abcdef", 0, 5, [Span("d", 1, 3), Span("d", 2, 4)])
     [('a', False), ('bc', True), ('d', True), ('e', False)]
     """
     safe = masked(text[start:end])
@@ -183,7 +187,7 @@ def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part
     return [part for part in parts if part[0]]
 
 
-def _abridged(parts: Sequence[Part]) -> list[Part]:
+def _abridge_long_parts(parts: Sequence[Part]) -> list[Part]:
     """Return the parts without empty ones; a long part without evidence is cut to its beginning and
     end.
     """

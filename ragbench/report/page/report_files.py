@@ -61,7 +61,7 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
     """
     path = Path(path)
     try:
-        if problem := _problem(path, force):
+        if problem := _problem_of_output(path, force):
             raise ConfigError(f"{path} {problem}")
         check_writable(path)
     except OSError as exc:
@@ -70,7 +70,7 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
         ) from exc
 
 
-def _problem(path: Path, force: bool) -> str:
+def _problem_of_output(path: Path, force: bool) -> str:
     """Return why no report can be written to this path, as the end of a sentence; "" if it can.
 
     `force` allows to replace a report or an evaluation, but no other file or folder.
@@ -90,7 +90,7 @@ def _problem(path: Path, force: bool) -> str:
 
 
 def _problem_of_file(path: Path, force: bool) -> str:
-    """Return why an existing file cannot be replaced by a report, as `_problem` does."""
+    """Return why an existing file cannot be replaced by a report, as `_problem_of_output` does."""
     if path.is_dir():
         return "is a folder; name a file for the report"
     beginning = path.read_bytes()[:500].decode("utf-8", "replace")
@@ -152,7 +152,7 @@ def write_report(
         texts = {path / f"report{suffix}": forms[suffix](shown) for suffix in _OF_SEVERAL}
     try:
         for file in texts:
-            if problem := _problem(file, force):
+            if problem := _problem_of_output(file, force):
                 raise ConfigError(f"{file} {problem}")
         folder = path.parent if is_report_file(path) else path
         replace_files(folder, {file.name: text for file, text in texts.items()})
