@@ -74,13 +74,13 @@ def test_a_corpus_of_one_language_is_known_from_a_few_of_its_texts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
-    detect = detection._detect
+    detect = detection._detect_in_one
 
     def counted(text: str) -> Any:
         asked.append(text)
         return detect(text)
 
-    monkeypatch.setattr(detection, "_detect", counted)
+    monkeypatch.setattr(detection, "_detect_in_one", counted)
     english = [f"The bridge number {i} was opened by the city in the spring." for i in range(400)]
     german = [
         f"Die Brücke Nummer {i} wurde im Frühling von der Stadt eröffnet." for i in range(400)
