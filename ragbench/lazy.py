@@ -109,7 +109,7 @@ class _Private(ModuleType):
         hint = "" if name.startswith("_") or _is_looked_for() else self._hint()
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}", name=name)
 
-    def _hint_of_name(self) -> str:
+    def _hint(self) -> str:
         return _hint_of_name(_ROOT, self.__name__.rpartition(".")[2])
 
 
