@@ -4,7 +4,7 @@ of the reply.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -162,10 +162,7 @@ _FORMS: Mapping[str, type[BaseModel]] = {
     "documents": Documents,
     "facts": Facts,
 }
-_TRUTH = {
-    True: ("true", "yes", "correct"),
-    False: ("false", "no", "incorrect"),
-}
+_SYNONYMS = (("true", "yes", "correct"), ("false", "no", "incorrect"))
 
 
 @lru_cache(maxsize=256)
@@ -179,21 +176,12 @@ def _model_of_verdict(criterion: Criterion) -> type[BaseModel]:
     if criterion.form != "level":
         return _FORMS[criterion.form]
     levels = criterion.levels
-    level_of_word = {name.casefold(): name for name in levels}
-    level_of_truth: dict[bool, str] = {}  # the levels that mean yes and no, if there are any
-    for truth, synonyms in _TRUTH.items():
-        named = [level_of_word[synonym] for synonym in synonyms if synonym in level_of_word]
-        if named:
-            level_of_truth[truth] = named[0]
-            for synonym in synonyms:
-                level_of_word.setdefault(synonym, named[0])
+    level_of_word = _level_of_word(levels)
 
     def as_level(value: object) -> object:
         """Return the level that a value in a reply stands for: true or false, a level, or a synonym of
         yes and no, also in upper case or with marks of emphasis; raises PydanticCustomError.
         """
-        if isinstance(value, bool):
-            return level_of_truth.get(value, str(value))
         word = str(value).strip(" \t\r\n.!*_`\"'")
         if word.casefold() not in level_of_word:
             problem = "{word} is not one of {levels}"
@@ -209,6 +197,22 @@ def _model_of_verdict(criterion: Criterion) -> type[BaseModel]:
     )
     model.level_values = levels
     return model
+
+
+def _level_of_word(levels: Iterable[str]) -> dict[str, str]:
+    """Return word -> level, in small letters, for the names of levels and, if a level means yes or no,
+    the synonyms of that.
+
+    >>> _level_of_word(["Yes", "partly"])
+    {'yes': 'Yes', 'partly': 'partly', 'true': 'Yes', 'correct': 'Yes'}
+    """
+    level_of_word = {name.casefold(): name for name in levels}
+    for synonyms in _SYNONYMS:
+        named = [level_of_word[synonym] for synonym in synonyms if synonym in level_of_word]
+        if named:
+            for synonym in synonyms:
+                level_of_word.setdefault(synonym, named[0])
+    return level_of_word
 
 
 VERDICT_FIELDS = {
@@ -433,7 +437,7 @@ def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
     if criterion.form != "level":
         return []
     words = {*criterion.levels}
-    synonyms = {*chain.from_iterable(_TRUTH.values())}
+    synonyms = {*chain.from_iterable(_SYNONYMS)}
     if words & synonyms:
         words |= synonyms
     longest_first = sorted(words, key=len, reverse=True)

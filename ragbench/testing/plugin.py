@@ -284,7 +284,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
             f"the system is {spec!r}; mcp_sampling_client expects a .toml file with [mcp]"
         )
     _skip_if_unavailable(spec)
-    ask_consent(expanded(spec), table)
+    ask_consent(expanded(spec), table)  # the file names a command to run
     if "sampling" not in table:
         table = {**table, "sampling": request.getfixturevalue("evaluation_llm").llm}
     try:

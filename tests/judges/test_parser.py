@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ragbench.judges import rank_weighted_precision
-from ragbench.judges.criterion import BUILT_IN, CRITERIA, FORMS
+from ragbench.judges.criterion import BUILT_IN, CRITERIA, FORMS, Criterion
 from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score
 from ragbench.judges.prompts import REPLY_FORMS
 from ragbench.llms.reply_text import read_outcome
@@ -636,3 +636,10 @@ def test_a_reply_that_was_cut_in_prose_has_no_verdict_yet(reply: str, is_read: b
 
 def test_a_truth_value_is_not_a_score() -> None:
     assert "score" in str(read('{"relevance": {"reason": "r", "score": true}}', "relevance"))
+
+
+def test_a_truth_value_is_no_level_of_a_criterion_without_yes_and_no() -> None:
+    tone = Criterion("tone", "Is the tone good?", {"good": 1, "bad": 0})
+    verdict = read_verdicts('{"tone": {"verdict": true}}', [tone])["tone"]
+    assert isinstance(verdict, UnreadableError)
+    assert "'True' is not one of good, bad" in str(verdict)
