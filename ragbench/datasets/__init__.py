@@ -41,33 +41,38 @@ def load_collection(name: str | Path, split: str = "test") -> Dataset:
         ConfigError: no collection has this name.
         DataError: the name looks like a path, and nothing is there.
     """
-    if isinstance(name, str) and is_collection(name):
-        prefix, _, rest = name.partition("/" if name.startswith("beir/") else ":")
-        if prefix == "beir":
-            from ragbench.datasets.beir import load_beir_folder
-            from ragbench.datasets.download import beir_folder
-
-            return load_beir_folder(beir_folder(rest), split, name=name)
-        if prefix == "irds":
-            from ragbench.datasets.irds import load_irds
-
-            return load_irds(rest, split)
-        if prefix == "hf":
-            from ragbench.datasets.huggingface import load_huggingface
-
-            return load_huggingface(rest, split)
+    if not isinstance(name, str) or not is_collection(name):
+        raise _unknown_collection(name)
+    if name == "pydoc":
         from ragbench.datasets.pydoc import load_pydoc
 
         return load_pydoc(split)
+    if name.startswith("beir/"):
+        from ragbench.datasets.beir import load_beir_folder
+        from ragbench.datasets.download import beir_folder
+
+        folder = beir_folder(name.removeprefix("beir/"))
+        return load_beir_folder(folder, split, name=name)
+    if name.startswith("irds:"):
+        from ragbench.datasets.irds import load_irds
+
+        return load_irds(name.removeprefix("irds:"), split)
+    from ragbench.datasets.huggingface import load_huggingface
+
+    return load_huggingface(name.removeprefix("hf:"), split)
+
+
+def _unknown_collection(name: str | Path) -> ConfigError | DataError:
+    """Return the error for a name that is no collection; it tells what the name seems to be."""
     if str(name).lstrip().startswith(("[", "{")):
-        raise ConfigError(
+        return ConfigError(
             "the dataset is a text of JSON; call rb.evaluate(json.loads(text), system)"
         )
     path = expanded(name)
     is_path = isinstance(name, os.PathLike) or path.is_absolute() or path.suffix != ""
     if is_path or str(name).startswith((".", "~")):
-        raise DataError(f"there is no folder or file {str(path)!r}; expected {EXPECTED}")
-    raise ConfigError(
+        return DataError(f"there is no folder or file {str(path)!r}; expected {EXPECTED}")
+    return ConfigError(
         f"unknown dataset {name!r}{_nearest(str(name))} A dataset is named by {EXPECTED}"
     )
 

@@ -8,6 +8,7 @@ with the line of each error; this check also keeps the fields that the loader dr
 at which it would stop.
 """
 
+import codecs
 import csv
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.datasets import gold, large
-from ragbench.datasets.jsonl import lines, located, parsed, shown
+from ragbench.datasets.jsonl import json_lines, lines, located, parsed, shown
 from ragbench.datasets.raw_records import (
     add_judgement,
     assemble,
@@ -52,34 +53,37 @@ def load_beir_folder(
     Raises:
         DataError: a file is missing, there is no such split, or a line of a file is wrong.
     """
-    for required in ("corpus.jsonl", "queries.jsonl"):
-        if not (folder / required).is_file():
-            raise DataError(f"{folder / required} is missing; {_LAYOUT}{_near(folder)}")
+    _check_layout(folder, split)
     splits = qrels_files(folder)
-    if split not in splits:
-        available = f"splits that are there: {', '.join(splits) or 'no split at all'}; {_LAYOUT}"
-        raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {available}")
-
     corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")
     qrels = read_qrels(splits[split], corpus)
     gold_files = _read_gold_files(folder, cases)
 
-    without_documents = list(kept)
+    needs_no_document = set(kept)
     for gold_by_query in gold_files.values():
-        without_documents += _unanswerable(gold_by_query)
-    unjudged = [q for q in without_documents if q in cases and q not in qrels]
-    if unjudged:
-        judged_in_any_split = _judged_queries(splits.values())
-        for query_id in unjudged:
-            if query_id not in judged_in_any_split:
-                qrels[query_id] = {}  # an entry without documents keeps the query in the dataset
+        needs_no_document.update(_unanswerable(gold_by_query))
+    unjudged = needs_no_document & cases.keys() - qrels.keys()
+    # An entry without documents keeps a query in the dataset.
+    qrels |= {query_id: {} for query_id in _judged_nowhere(unjudged, splits.values())}
 
     name = name or str(testset_record(folder).get("name") or folder.resolve().name)
     dataset = assemble(name, split, corpus, cases, qrels, source=str(folder))
     for path, gold_by_query in gold_files.items():
         dataset = gold.attach(dataset, gold_by_query, path)
     return dataset
+
+
+def _check_layout(folder: Path, split: str) -> None:
+    """Raise DataError if a folder lacks its corpus, its queries, or the judgements of a split."""
+    for required in ("corpus.jsonl", "queries.jsonl"):
+        if not (folder / required).is_file():
+            hint = _hint_for_folder_without_dataset(folder)
+            raise DataError(f"{folder / required} is missing; {_LAYOUT}{hint}")
+    splits = qrels_files(folder)
+    if split not in splits:
+        available = f"splits that are there: {', '.join(splits) or 'no split at all'}; {_LAYOUT}"
+        raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {available}")
 
 
 def _read_gold_files(folder: Path, cases: Mapping[str, Case]) -> dict[Path, gold.GoldByQuery]:
@@ -90,13 +94,19 @@ def _read_gold_files(folder: Path, cases: Mapping[str, Case]) -> dict[Path, gold
     for path in (folder / "questions.jsonl", folder / "answers.jsonl"):
         if not path.is_file():
             continue
-        gold_files[path] = gold.read_gold(path)
-        warn(
-            str(path),
-            "queries are not in queries.jsonl and are left out",
-            [query_id for query_id in gold_files[path] if query_id not in cases],
-        )
+        gold_by_query = gold.read_gold(path)
+        unknown = [query_id for query_id in gold_by_query if query_id not in cases]
+        warn(str(path), "queries are not in queries.jsonl and are left out", unknown)
+        gold_files[path] = gold_by_query
     return gold_files
+
+
+def _judged_nowhere(query_ids: set[str], qrels_paths: Iterable[Path]) -> set[str]:
+    """Return the queries that none of these files of judgements names."""
+    if not query_ids:
+        return set()  # and read no file
+    judged = {row[0] for path in qrels_paths for _, row in _numbered_rows(path)}
+    return query_ids - judged
 
 
 def _unanswerable(gold_by_query: gold.GoldByQuery) -> list[str]:
@@ -108,31 +118,23 @@ def _unanswerable(gold_by_query: gold.GoldByQuery) -> list[str]:
     return query_ids
 
 
-def _judged_queries(qrels_paths: Iterable[Path]) -> set[str]:
-    """Return the queries that any of these files of judgements names."""
-    query_ids = set()
-    for path in qrels_paths:
-        for _, row in _rows(path):
-            query_ids.add(row[0])
-    return query_ids
-
-
 def read_corpus(path: Path) -> Mapping[str, Document]:
     """Return the documents of a corpus.jsonl by their id, in memory; for a file of
     `large.LARGE_BYTES` or more, return a mapping that reads each document from a database on disk.
     """
     if path.stat().st_size >= large.LARGE_BYTES:
         return large.large_corpus(path)
-    if path.suffix != ".jsonl" or not _is_plain(path):
+    if path.suffix != ".jsonl" or not _beir_reads_alike(path):
         return unique_records(path, document, "document")
-    # BEIR's loader drops the other fields of a document, so they are read by ourselves
-    metadata_of = unique_records(path, lambda record: document(record).metadata, "document")
+    # BEIR's loader drops all other fields than text and title, so metadata are read by ourselves.
+    metadata_by_id = unique_records(path, lambda record: document(record).metadata, "document")
     with warnings.catch_warnings(action="ignore"):
-        fields = _loader(corpus_file=str(path)).load_corpus()
-    return {
-        doc_id: Document(doc_id, each["text"], each["title"] or "", metadata)
-        for (doc_id, metadata), each in zip(metadata_of.items(), fields.values(), strict=True)
-    }
+        fields_by_id = _beir_loader(corpus_file=str(path)).load_corpus()
+    documents = {}
+    for doc_id, fields in zip(metadata_by_id, fields_by_id.values(), strict=True):
+        title = fields["title"] or ""
+        documents[doc_id] = Document(doc_id, fields["text"], title, metadata_by_id[doc_id])
+    return documents
 
 
 def qrels_files(folder: Path) -> dict[str, Path]:
@@ -149,9 +151,9 @@ def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
     """
     checked = check_qrels(path)
     queries = path.parents[1] / "queries.jsonl"
-    if path.suffix == ".jsonl" or not (_is_plain(queries) and _is_plain(path)):
+    if path.suffix == ".jsonl" or not (_beir_reads_alike(queries) and _beir_reads_alike(path)):
         return checked
-    loader = _loader(
+    loader = _beir_loader(
         query_file=str(queries),
         qrels_file=str(path),
         corpus_file=str(queries.with_name("corpus.jsonl")),
@@ -175,50 +177,64 @@ def check_qrels(path: Path) -> Qrels:
         DataError: the header or a line has another form, or a pair has two different grades.
     """
     qrels: Qrels = {}
-    rows = _rows(path)
+    rows = _numbered_rows(path)
     number, header = next(rows, (1, []))
-    if [column.strip().lower() for column in header] != _HEADER:
-        hint = ""
-        if len(header) == 4:
-            hint = " (this looks like TREC's format: drop the second column)"
-        raise DataError(
-            f"{path}, line {number}: the header is {shown(header)}{hint}; "
-            "expected query-id, corpus-id, score, separated by tabs"
-        )
+    with located(f"{path}, line {number}"):
+        _check_header(header)
     for number, row in rows:
         with located(f"{path}, line {number}"):
-            if len(row) != 3:
-                raise DataError(
-                    f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs"
-                )
-            if not all(map(str.strip, row[:2])) or "\r" in "".join(row[:2]):
-                raise DataError(
-                    f"{shown(row)} has an empty id, or a line break; expected query-id, "
-                    "corpus-id, score"
-                )
-            add_judgement(qrels, row[0], row[1], grade(row[2]))
+            _check_row(row)
+            query_id, doc_id, score = row
+            add_judgement(qrels, query_id, doc_id, grade(score))
     return qrels
 
 
+def _check_header(header: list[Any]) -> None:
+    if [column.strip().lower() for column in header] == _HEADER:
+        return
+    looks_like_trec = len(header) == 4
+    hint = " (this looks like TREC's format: drop the second column)" if looks_like_trec else ""
+    raise DataError(
+        f"the header is {shown(header)}{hint}; expected query-id, corpus-id, score, separated by "
+        "tabs"
+    )
+
+
+def _check_row(row: list[Any]) -> None:
+    if len(row) != 3:
+        raise DataError(f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs")
+    query_id, doc_id, _ = row
+    if not query_id.strip() or not doc_id.strip() or "\r" in query_id + doc_id:
+        raise DataError(
+            f"{shown(row)} has an empty id, or a line break; expected query-id, corpus-id, score"
+        )
+
+
 def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:
-    """Return id -> `parse(record)` for the records of a file, in file order.
+    """Return id -> `parse(record)` for the records of a JSONL file, in file order.
+
+    Args:
+        path: the file.
+        parse: makes the item of a record.
+        what: the kind of record in messages, such as "document".
 
     Raises:
-        DataError: an id is there twice, or the file is empty; `what` names a record in the message.
+        DataError: an id is there twice, or the file is empty.
     """
     items: dict[str, T] = {}
-    first_line: dict[str, int] = {}
-    for number, (key, item) in parsed(path, lambda record: (identifier(record), parse(record))):
-        if key in first_line:
-            raise repeated(path, number, what, key, first_line[key])
-        first_line[key] = number
-        items[key] = item
+    line_of_id: dict[str, int] = {}
+    ids_and_items = parsed(path, lambda record: (identifier(record), parse(record)))
+    for line, (record_id, item) in ids_and_items:
+        if record_id in line_of_id:
+            raise repeated(path, line, what, record_id, line_of_id[record_id])
+        line_of_id[record_id] = line
+        items[record_id] = item
     if not items:
         raise empty(path, what)
     return items
 
 
-def _loader(**files: str) -> Any:
+def _beir_loader(**files: str) -> Any:
     """Return BEIR's loader of these files, without its progress bar."""
     from beir.datasets import data_loader
 
@@ -226,55 +242,64 @@ def _loader(**files: str) -> Any:
     return data_loader.GenericDataLoader(**files)
 
 
-def _is_plain(path: Path) -> bool:
+def _beir_reads_alike(path: Path) -> bool:
     """Return True if BEIR's own loader reads a checked file as ragbench does.
 
     BEIR reads a file differently if it has a byte order mark, a blank line or a carriage return within
-    a line, and qrels if they have a quotation mark or a grade such as 1.0.
+    a line, and qrels (.tsv) if they have a quotation mark or a grade such as 1.0.
     """
-    is_table = path.suffix == ".tsv"
+    is_qrels = path.suffix == ".tsv"
     with path.open("rb") as file:
-        if file.peek(3).startswith(b"\xef\xbb\xbf"):
+        if file.peek(3).startswith(codecs.BOM_UTF8):
             return False
         for line in file:
-            if not line.strip() or b"\r" in line.rstrip():
+            is_blank = not line.strip()
+            if is_blank or b"\r" in line.rstrip():
                 return False
-            if is_table and (b'"' in line or b"." in line.split(b"\t")[-1]):
-                return False
+            if is_qrels:
+                last_column = line.split(b"\t")[-1]
+                if b'"' in line or b"." in last_column:
+                    return False
     return True
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the number and the columns of every line of a qrels file, the header first (for JSON
-    Lines, a header with the number 0).
+def _numbered_rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the number of every line of a qrels file with its columns, the header first.
+
+    For JSON Lines the columns are the values of the header's fields, and the header has the number 0.
     """
     if path.suffix == ".jsonl":
         yield 0, _HEADER
-        for number, record in parsed(path, lambda record: record):
+        for number, record in json_lines(path):
             with located(f"{path}, line {number}"):
-                ids = [identifier(record, field) for field in _HEADER[:2]]
-            yield number, [*ids, record.get("score")]
+                query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
+            yield number, [query_id, doc_id, record.get("score")]
         return
     for number, line in lines(path):
-        row = line.split("\t")
-        # Each line has a csv reader of its own: in a reader of the whole file, one stray quote would
-        # turn all following lines into one cell.
-        if '"' in line:
-            with suppress(csv.Error):
-                row = next(csv.reader([line], delimiter="\t", strict=True))
-        yield number, row
+        yield number, _columns(line)
 
 
-def _near(folder: Path) -> str:
+def _columns(line: str) -> list[str]:
+    """Return the columns of a line with tabs; quotes around a column are removed, a stray one stays.
+
+    A csv reader of the whole file would turn all lines after a stray quote into one cell.
+    """
+    if '"' in line:
+        with suppress(csv.Error):
+            return next(csv.reader([line], delimiter="\t", strict=True))
+    return line.split("\t")
+
+
+def _hint_for_folder_without_dataset(folder: Path) -> str:
     """Return the end of an error message about a folder without a dataset: its subfolders with a
     corpus.jsonl, else how to use it as a result or as a folder of documents.
     """
-    candidates = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
-    if not candidates and (folder / "scores.csv").is_file():
+    datasets = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
+    if datasets:
+        return f"; these folders in it look like one: {', '.join(datasets)}"
+    if (folder / "scores.csv").is_file():
         return f"; it holds a result, which rb.load_result({str(folder)!r}) reads"
-    if not candidates:
-        return (
-            "; a folder of documents is named next to its questions, as in "
-            f"rb.load_dataset('tests.yaml', corpus={str(folder)!r}) (`ragbench testset draft` writes them)"
-        )
-    return f"; these folders in it look like one: {', '.join(candidates)}"
+    return (
+        "; a folder of documents is named next to its questions, as in "
+        f"rb.load_dataset('tests.yaml', corpus={str(folder)!r}) (`ragbench testset draft` writes them)"
+    )

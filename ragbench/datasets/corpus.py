@@ -5,6 +5,7 @@ import mimetypes
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,10 @@ class UnreadWarning(DataWarning):
         self._key = digest(str(folder.resolve()), reason)
 
     def is_known(self) -> bool:
-        """Return True if this warning was shown before; else record in the cache folder that it is
-        shown now.
+        """Return True if this warning was shown before, in any process; else record that it is shown
+        now.
+
+        The record is an empty file in the cache folder. A cache that cannot be written remembers nothing.
         """
         try:
             record = cache_folder() / "shown" / self._key
@@ -64,7 +67,7 @@ class UnreadWarning(DataWarning):
                 return True
             record.parent.mkdir(exist_ok=True)
             write_durably(record, "")
-        except (OSError, ValueError):  # a cache that cannot be written remembers nothing
+        except (OSError, ValueError):
             return False
         return False
 
@@ -92,19 +95,114 @@ def load_corpus(path: str | Path) -> Dataset:
             f"there are no documents at {shown(str(path))}; expected a folder of texts, a "
             "corpus.jsonl, a .parquet file, or the name of a dataset (`ragbench list datasets`)"
         )
-    if source.is_dir() and not (source / "corpus.jsonl").is_file():
-        return Dataset(source.resolve().name, "test", _texts(source), (), {})
-    if source.suffix == ".parquet":
-        rows = [
-            {name: value for name, value in row.items() if value not in (None, "")}
-            for row in parquet_rows(source)
-        ]
-        return Dataset(source.stem, "test", as_documents(rows), (), {})
-    file = source / "corpus.jsonl" if source.is_dir() else source
-    documents = read_corpus(file)
-    queries = file.with_name("queries.jsonl")
+    if source.suffix == ".parquet" and source.is_file():
+        return Dataset(source.stem, "test", _documents_in_parquet(source), (), {})
+    corpus_file = source / "corpus.jsonl" if source.is_dir() else source
+    if source.is_dir() and not corpus_file.is_file():
+        return Dataset(source.resolve().name, "test", _read_texts(source), (), {})
+    documents = read_corpus(corpus_file)
+    queries = corpus_file.with_name("queries.jsonl")
     cases = unique_records(queries, case, "query") if queries.is_file() else {}
-    return Dataset(file.resolve().parent.name, "test", documents, tuple(cases.values()), {})
+    name = corpus_file.resolve().parent.name
+    return Dataset(name, "test", documents, tuple(cases.values()), {})
+
+
+def _documents_in_parquet(path: Path) -> dict[str, Document]:
+    rows = []
+    for row in parquet_rows(path):
+        rows.append({name: value for name, value in row.items() if value not in (None, "")})
+    return as_documents(rows)
+
+
+@dataclass
+class _UnreadFiles:
+    """The files of a folder that were not read.
+
+    Attributes:
+        kinds: description of a kind of file -> number of files.
+        n_media: how many of them are images and the like.
+        lacks_extra: True if some need the extra `documents`, which is not installed.
+        other_encodings: the texts that are not in UTF-8.
+    """
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    n_media: int = 0
+    lacks_extra: bool = False
+    other_encodings: list[str] = field(default_factory=list)
+
+    def reason(self) -> str:
+        """Return "3 .png, 1 .txt not in UTF-8", and what helps; "" without unread files."""
+        text = ", ".join(f"{count} {kind}" for kind, count in self.kinds.most_common())
+        if self.lacks_extra:
+            text += f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'"
+        if self.other_encodings:
+            text += (
+                f"; convert {shown(self.other_encodings[0])} and others like it, as with `iconv -f "
+                "latin1 -t utf-8`"
+            )
+        return text
+
+
+def _read_texts(folder: Path) -> dict[str, Document]:
+    """Return the documents in the files below a folder, by their path inside the folder; warn of files
+    that were not read, unless they are only images and the like.
+
+    Raises:
+        DataError: no file has a text, or a file cannot be read.
+    """
+    corpus = {}
+    unread = _UnreadFiles()
+    for path in _visible_files(folder):
+        doc_id = path.relative_to(folder).as_posix()
+        text = _read_text(path, doc_id, unread)
+        if text:
+            corpus[doc_id] = Document(doc_id, text)
+    reason = unread.reason()
+    if not corpus:
+        not_read = f"; not read: {reason}" if reason else ""
+        raise DataError(
+            f"{folder} holds neither corpus.jsonl nor a file with text that ends "
+            f"in {', '.join(SUFFIXES)}{not_read}"
+        )
+    n_unread = unread.kinds.total()
+    if n_unread > unread.n_media:
+        text = (
+            f"{folder}: {n_unread} of {n_unread + len(corpus)} files were not read, and "
+            f"nothing in them is found: {reason}"
+        )
+        warn_user(UnreadWarning(text, folder, reason))
+    return corpus
+
+
+def _read_text(path: Path, doc_id: str, unread: _UnreadFiles) -> str:
+    """Return the text of a file; "" if it has none, or cannot be read, which is noted in `unread`.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _READERS:
+        unread.kinds[suffix or "without an ending"] += 1
+        unread.n_media += _is_media(path)
+        return ""
+    read, expected = _READERS[suffix]
+    try:
+        text = read(path.read_bytes())
+    except MissingExtraError:
+        unread.kinds[suffix] += 1
+        unread.lacks_extra = True
+        return ""
+    except UnicodeDecodeError:
+        unread.kinds[f"{suffix} not in UTF-8"] += 1
+        unread.other_encodings.append(doc_id)
+        return ""
+    except (OSError, ValueError) as exc:
+        raise DataError(f"{path} could not be read: {exc}; expected {expected}") from exc
+    if text.strip():
+        return text
+    if suffix == ".pdf":
+        unread.kinds[".pdf without text, such as scans"] += 1
+    return ""
 
 
 def parquet_rows(path: Path) -> list[dict[str, Any]]:
@@ -117,63 +215,6 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} could not be read as a table: {exc}") from exc
     rows: list[dict[str, Any]] = json.loads(json.dumps(table, default=str))
     return rows
-
-
-def _texts(folder: Path) -> dict[str, Document]:
-    """Return the texts below a folder by their path inside it; warn of files that are not read, unless
-    all of them are images and other media.
-
-    Raises:
-        DataError: a file cannot be read, or none has a text.
-    """
-    corpus: dict[str, Document] = {}
-    unread: Counter[str] = Counter()  # by a description of the kind
-    n_media = 0
-    other_encodings: list[str] = []
-    hint = ""
-    for path in _visible_files(folder):
-        doc_id = path.relative_to(folder).as_posix()
-        suffix = path.suffix.lower()
-        if suffix not in _READERS:
-            unread[suffix or "without an ending"] += 1
-            if _is_media(path):
-                n_media += 1
-            continue
-        read, expected = _READERS[suffix]
-        try:
-            text = read(path.read_bytes())
-        except MissingExtraError:
-            unread[suffix] += 1
-            hint = f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'"
-        except UnicodeDecodeError:
-            unread[f"{suffix} not in UTF-8"] += 1
-            other_encodings.append(doc_id)
-        except (OSError, ValueError) as exc:
-            raise DataError(f"{path} could not be read: {exc}; expected {expected}") from exc
-        else:
-            if text.strip():
-                corpus[doc_id] = Document(doc_id, text)
-            elif suffix == ".pdf":
-                unread[".pdf without text, such as scans"] += 1
-    if other_encodings:
-        hint += (
-            f"; convert {shown(other_encodings[0])} and others like it, as with `iconv -f latin1 "
-            "-t utf-8`"
-        )
-    reason = ", ".join(f"{count} {kind}" for kind, count in unread.most_common()) + hint
-    if not corpus:
-        not_read = f"; not read: {reason}" if reason else ""
-        raise DataError(
-            f"{folder} holds neither corpus.jsonl nor a file with text that ends "
-            f"in {', '.join(SUFFIXES)}{not_read}"
-        )
-    if unread.total() > n_media:
-        text = (
-            f"{folder}: {unread.total()} of {unread.total() + len(corpus)} files were not read, and "
-            f"nothing in them is found: {reason}"
-        )
-        warn_user(UnreadWarning(text, folder, reason))
-    return corpus
 
 
 def _visible_files(folder: Path) -> list[Path]:

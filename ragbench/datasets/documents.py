@@ -53,51 +53,99 @@ def text_of_pages(pages: Sequence[str]) -> str:
     >>> text_of_pages(["News 1\\nThe line was re\\ufffebuilt by a well-", "News 2\\nknown engineer. It is well-known."])
     'The line was rebuilt by a well-known engineer. It is well-known.'
     """
-    lines_of_pages = []
-    for page in pages:
-        text = _LIGATURE.sub(lambda sign: unicodedata.normalize("NFKC", sign[0]), page)
-        text = text.replace(_BROKEN, "-\n")
-        lines_of_pages.append(text.splitlines())
-    lines = list(_without_margins(lines_of_pages))
+    lines = list(_without_margins([_lines_of_page(page) for page in pages]))
     if not lines:
         return ""
-    without_divided_words = _DIVIDED.sub(" ", "\n".join(lines))
-    words = Counter(_WORD.findall(without_divided_words.casefold()))
-    lengths = sorted(map(len, lines))
-    position_of_90_percent = len(lengths) * 9 // 10
-    usual_length = lengths[position_of_90_percent]  # of a full line; few lines are longer
+    word_counts = _count_words(lines)
+    usual_length = _length_of_full_line(lines)
+    # Each line is followed by the line break or the blank that puts it in front of the next one.
     next_lines = [*lines[1:], ""]
     lines_after_next = [*lines[2:], "", ""]
     parts = []
     for line, following, after_next in zip(lines, next_lines, lines_after_next, strict=False):
         ends_paragraph = _ends_paragraph(line, following, usual_length)
         if ends_paragraph or _is_heading(following, usual_length, before=line, after=after_next):
-            parts += [line, "\n\n"]
+            parts.append(f"{line}\n\n")
         else:
-            parts += _joined(line, following, words)
+            parts.append(_ready_to_join(line, following, word_counts))
     return "".join(parts).strip()
+
+
+def _lines_of_page(page: str) -> list[str]:
+    """Return the lines of a page, with ligatures as letters and pdfium's sign for a divided word as a
+    hyphen at the end of a line.
+    """
+    text = _LIGATURE.sub(lambda sign: unicodedata.normalize("NFKC", sign[0]), page)
+    return text.replace(_BROKEN, "-\n").splitlines()
+
+
+def _count_words(lines: Sequence[str]) -> Counter[str]:
+    """Count the words of a document, casefolded, without those that are divided between lines."""
+    without_divided_words = _DIVIDED.sub(" ", "\n".join(lines))
+    return Counter(_WORD.findall(without_divided_words.casefold()))
+
+
+def _length_of_full_line(lines: Sequence[str]) -> int:
+    """Return the length that one line in ten reaches or exceeds."""
+    lengths = sorted(map(len, lines))
+    return lengths[len(lengths) * 9 // 10]
 
 
 def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of all pages without blank lines and without running heads and feet: lines that
     repeat at the top or the bottom of pages, or differ there in the page number alone.
     """
-    stripped = [[line.strip() for line in page if line.strip()] for page in pages]
-    margins = []
-    # form of a line in a margin -> number of pages; a form is the line itself, or the line with its
-    # numbers relative to the number of the page
-    counts: Counter[str] = Counter()
-    for number, page in enumerate(stripped):
-        margin = _margin(page, number)
-        margins.append(margin)
-        forms_on_page: set[str] = set().union(*margin.values())
-        counts.update(forms_on_page)
-    min_pages = max(2, min(_REPEATED, len(stripped)))
-    for page, margin in zip(stripped, margins, strict=True):
+    pages_of_text = [[line.strip() for line in page if line.strip()] for page in pages]
+    margins = [_margin(page, number) for number, page in enumerate(pages_of_text)]
+    # Form of a line in a margin -> number of pages with it. A line has two forms: it as it is, and with
+    # its numbers relative to the number of the page.
+    n_pages_with: Counter[str] = Counter()
+    for margin in margins:
+        n_pages_with.update(set().union(*margin.values()))
+    min_pages = max(2, min(_REPEATED, len(pages_of_text)))
+    for page, margin in zip(pages_of_text, margins, strict=True):
         for row, line in enumerate(page):
-            forms = margin.get(row, set())
-            if all(counts[form] < min_pages for form in forms):
+            forms = margin.get(row, set())  # none in the middle of a page
+            if all(n_pages_with[form] < min_pages for form in forms):
                 yield line
+
+
+def _ready_to_join(line: str, following: str, word_counts: Counter[str]) -> str:
+    """Return a line in the form in which it is put in front of the following line of its paragraph.
+
+    A blank is added, but not after a hyphen, nor between scripts without blanks. The hyphen of a
+    divided word is left out.
+    """
+    ends_in_hyphen = line.endswith(_HYPHENS) and not line[-2:-1].isspace()
+    if not ends_in_hyphen:
+        needs_blank = not (_is_wide(line[-1:]) and _is_wide(following[:1]))
+        return f"{line} " if needs_blank else line
+    is_soft_hyphen = line[-1] == "\u00ad"
+    if is_soft_hyphen or _is_divided_word(line, following, word_counts):
+        return line[:-1]
+    return line
+
+
+def _is_divided_word(line: str, following: str, word_counts: Counter[str]) -> bool:
+    """Return True if a line that ends in a hyphen divides a word there, as in "engi-" and "neer"; False
+    for a compound, as in "well-" and "known".
+
+    It is divided if the document has the joined word. Without it, it is a compound if the document has
+    it with the hyphen, or has both parts as words, or if the second part is not in small letters.
+    """
+    # The letters before the hyphen: a match in the reversed line, as a search for letters at the end
+    # takes quadratic time.
+    left_reversed = _LETTERS.match(line[-2::-1])
+    left = left_reversed[0][::-1] if left_reversed else ""
+    right_match = _LETTERS.match(following)
+    right = right_match[0] if right_match else ""
+    if word_counts[f"{left}{right}".casefold()] > 0:
+        return True
+    if left == "" or not right[:1].islower():
+        return False
+    is_known_with_hyphen = word_counts[f"{left}-{right}".casefold()] > 0
+    are_words = word_counts[left.casefold()] > 0 and word_counts[right.casefold()] > 0
+    return not (is_known_with_hyphen or are_words)
 
 
 def _margin(page: Sequence[str], number: int) -> dict[int, set[str]]:
@@ -138,33 +186,6 @@ def _is_heading(line: str, usual_length: int, *, before: str, after: str) -> boo
     return bool(_END.search(before)) and after[:1].isupper()
 
 
-def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
-    """Return the parts that put a line in front of the next line: the line and a blank, or nothing
-    between scripts without blanks; only the line, if it ends in a hyphen.
-
-    The hyphen itself is left out, unless the document has the two parts as one hyphenated word, or
-    each part as a word. `words` counts the words of the document.
-    """
-    if not line.endswith(_HYPHENS) or line[-2:-1].isspace():
-        no_blank = _is_wide(line[-1:]) and _is_wide(following[:1])
-        return [line, "" if no_blank else " "]
-    # the letters before the hyphen: a match in the reversed line, as a search for letters at the end
-    # takes quadratic time
-    left_reversed = _LETTERS.match(line[-2::-1])
-    left = left_reversed[0][::-1] if left_reversed else ""
-    right_match = _LETTERS.match(following)
-    right = right_match[0] if right_match else ""
-    n_joined = words[f"{left}{right}".casefold()]
-    n_hyphenated = words[f"{left}-{right}".casefold()]
-    are_words = words[left.casefold()] > 0 and words[right.casefold()] > 0
-    is_compound = n_hyphenated > 0 or are_words
-    is_divided = n_joined > 0 or (left != "" and right[:1].islower() and not is_compound)
-    is_soft_hyphen = line[-1] == "\u00ad"
-    if is_soft_hyphen or is_divided:
-        return [line[:-1]]
-    return [line]
-
-
 def _is_wide(sign: str) -> bool:
     """Return True if words of this script have no blanks between them."""
     return (
@@ -187,25 +208,35 @@ def text_of_docx(content: bytes) -> str:
         blocks = list(docx.Document(io.BytesIO(content)).iter_inner_content())
     except Exception as exc:  # of a damaged archive there are many kinds
         raise ValueError(f"{type(exc).__name__}: {exc}") from exc
-    return "\n\n".join(filter(None, map(_block, blocks)))
+    texts = []
+    for block in blocks:
+        is_table = hasattr(block, "rows")
+        texts.append(_text_of_table(block) if is_table else _text_of_paragraph(block))
+    return "\n\n".join(filter(None, texts))
 
 
-def _block(block: Any) -> str:
-    """Return the text of a paragraph or a table."""
-    if hasattr(block, "rows"):
-        rows = []
-        for row in block.rows:
-            cells = [_plain(cell.text) for cell in row.cells]
-            rows.append(" ".join(filter(None, cells)))
-        return "\n".join(rows)
-    text = _plain(block.text)
+def _text_of_table(table: Any) -> str:
+    """Return a line for each row of a DOCX table: its cells with blanks between them."""
+    rows = []
+    for row in table.rows:
+        cells = [_plain(cell.text) for cell in row.cells]
+        rows.append(" ".join(filter(None, cells)))
+    return "\n".join(rows)
+
+
+def _text_of_paragraph(paragraph: Any) -> str:
+    """Return a DOCX paragraph with the sign of Markdown for its style: "# " for a title, "- " for a
+    list; "" if it is empty.
+    """
+    text = _plain(paragraph.text)
     if not text:
         return ""
-    style = str(block.style.name)
+    style = str(paragraph.style.name)
     if style == "Title":
         return f"# {text}"
     if re.fullmatch(r"Heading [1-9]", style):
-        return f"{'#' * int(style[8:])} {text}"
+        level = int(style.removeprefix("Heading "))
+        return f"{'#' * level} {text}"
     if style.startswith("List"):
         return f"- {text}"
     return text

@@ -7,6 +7,8 @@ size, its MD5 (if BEIR documents one) and its unpacked size are checked before t
 download that was cut off or damaged starts again. The set appears as a whole.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
@@ -16,13 +18,16 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench import store
 from ragbench.errors import ConfigError, DataError, DownloadError, nearest, unknown
 from ragbench.files import bundled, clear_staging, locked, staged
 from ragbench.network import Bounds, OutOfBoundsError
 from ragbench.progress import progress_bar
+
+if TYPE_CHECKING:
+    import httpx
 
 OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 
@@ -81,26 +86,40 @@ def beir_folder(name: str) -> Path:
     is_misspelt = is_official and archive not in MD5 and nearest(archive, MD5)
     if is_misspelt or not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
         raise ConfigError(unknown("BEIR set", name, MD5))
-    md5 = MD5.get(archive) if is_official else None
-    address_folder = "beir" if is_official else f"beir-{store.digest(base)[:8]}"
     try:
-        home = store.cache_folder() / "datasets" / address_folder
-        folder = home / archive
-        if not folder.is_dir():
-            with locked(home / f"{archive}.lock"):
-                if not folder.is_dir():  # another process may have installed it meanwhile
-                    _install(f"{base}/{archive}.zip", folder, md5)
+        folder = _installed_archive(archive, base)
     except OSError as exc:
         raise DownloadError(
             f"{archive}.zip could not be stored in the cache folder: {exc}; make room or set "
             "RAGBENCH_CACHE_DIR"
         ) from exc
-    if not part:
-        return folder
+    return _part_of_set(folder, part) if part else folder
+
+
+def _installed_archive(archive: str, base: str) -> Path:
+    """Return the cache folder with the content of `<base>/<archive>.zip`, downloaded if it is new."""
+    is_official = base == OFFICIAL_URL
+    address_folder = "beir" if is_official else f"beir-{store.digest(base)[:8]}"
+    home = store.cache_folder() / "datasets" / address_folder
+    folder = home / archive
+    if not folder.is_dir():
+        with locked(home / f"{archive}.lock"):
+            if not folder.is_dir():  # another process may have installed it meanwhile
+                md5 = MD5.get(archive) if is_official else None
+                _install(f"{base}/{archive}.zip", folder, md5)
+    return folder
+
+
+def _part_of_set(folder: Path, part: str) -> Path:
+    """Return the folder of a part of a set, such as "android" of cqadupstack.
+
+    Raises:
+        ConfigError: the set has no such part.
+    """
     if not (folder / part).is_dir():
         parts = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
         raise ConfigError(
-            unknown(f"part of BEIR set {archive!r}", part, parts or ["(it has no parts)"])
+            unknown(f"part of BEIR set {folder.name!r}", part, parts or ["(it has no parts)"])
         )
     return folder / part
 
@@ -116,7 +135,8 @@ def unpacked(archive: Path) -> Path:
 
 
 def _install(url: str, folder: Path, md5: str | None) -> None:
-    """Download, check and unpack an archive; `folder` appears whole or not at all.
+    """Download, check and unpack an archive, in up to `_TRIES` tries; `folder` appears whole or not at
+    all.
 
     Args:
         url: the address of the archive.
@@ -151,47 +171,58 @@ def _download(url: str, archive: Path) -> None:
     Raises:
         _FailedTryError: it did not arrive whole, or too slowly.
     """
-    url, total = _look_up(url)
+    final_url, n_expected = _look_up(url)
     log = archive.with_name("log")
+    command = _command("download_url", final_url, archive)
     with (
         log.open("wb") as output,
-        progress_bar(total, url.rpartition("/")[2], "bytes") as bar,
-        subprocess.Popen(
-            _command("download_url", url, archive), stdout=output, stderr=output
-        ) as process,
+        progress_bar(n_expected, final_url.rpartition("/")[2], "bytes") as bar,
+        subprocess.Popen(command, stdout=output, stderr=output) as process,
     ):
         try:
-            _watch(process, archive, total, bar)
+            _watch(process, archive, n_expected, bar)
         finally:
             process.kill()
     if process.returncode:
         raise _FailedTryError(_last_line(log.read_bytes()))
-    size = _size(archive)
-    if total is not None and size != total:
-        raise _FailedTryError(f"{size} of {total} bytes arrived")
+    n_arrived = _size(archive)
+    if n_expected is not None and n_arrived != n_expected:
+        raise _FailedTryError(f"{n_arrived} of {n_expected} bytes arrived")
 
 
-def _watch(process: subprocess.Popen[bytes], archive: Path, total: int | None, bar: Any) -> None:
-    """Wait until a download ends; raise _FailedTryError if it grows too slowly or too large.
+def _watch(
+    process: subprocess.Popen[bytes], archive: Path, n_expected: int | None, bar: Any
+) -> None:
+    """Wait until a process has downloaded an archive.
 
-    `total` is the size that the server states, None without one; `bar` shows the progress.
+    Args:
+        process: the process.
+        archive: the file that it writes, which grows meanwhile.
+        n_expected: bytes of the archive; None if the server does not state them.
+        bar: shows the progress.
+
+    Raises:
+        _FailedTryError: the file grew too large, or too slowly in the `_STALL_S` seconds between two
+            checks.
     """
-    size_at_check = 0
+    n_at_check = 0
     last_check = time.monotonic()
     while process.poll() is None:
         time.sleep(0.02)
-        arrived = _size(archive)
-        bar.update(arrived - bar.n)
-        if arrived > (total or _MAX_ARCHIVE_BYTES):
-            raise _FailedTryError(f"{arrived} bytes arrived, {total or 'far fewer'} were expected")
-        waited = time.monotonic() - last_check
-        if waited <= _STALL_S:
-            continue
-        if arrived - size_at_check < _MIN_RATE * waited:
+        n_arrived = _size(archive)
+        bar.update(n_arrived - bar.n)
+        if n_arrived > (n_expected or _MAX_ARCHIVE_BYTES):
             raise _FailedTryError(
-                f"it timed out: less than {_MIN_RATE} bytes a second after {arrived}"
+                f"{n_arrived} bytes arrived, {n_expected or 'far fewer'} were expected"
             )
-        size_at_check = arrived
+        seconds = time.monotonic() - last_check
+        if seconds <= _STALL_S:
+            continue
+        if n_arrived - n_at_check < _MIN_RATE * seconds:
+            raise _FailedTryError(
+                f"it timed out: less than {_MIN_RATE} bytes a second after {n_arrived}"
+            )
+        n_at_check = n_arrived
         last_check = time.monotonic()
 
 
@@ -210,22 +241,32 @@ def _look_up(url: str) -> tuple[str, int | None]:
         Bounds(url, same_host=True).client(timeout=timeout) as client,
         client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,
     ):
-        status = response.status_code
-        if status == 429 or status >= 500:
-            raise _FailedTryError(f"the server answered {status} {response.reason_phrase}")
-        if not response.is_success:
-            names = f"public sets are {', '.join(MD5)}; " if status in (404, 410) else ""
+        _check_status(response, url)
+        size = _stated_size(response)
+        if size is not None and size > _MAX_ARCHIVE_BYTES:
             raise DownloadError(
-                f"{url}: the server answered {status} {response.reason_phrase}; {names}{_WAY_OUT}"
+                f"{url} has {size:,} bytes; expected {_MAX_ARCHIVE_BYTES:,} at most"
             )
-        length = response.headers.get("Content-Length", "")
-        is_encoded = "Content-Encoding" in response.headers  # then the length is not the file's
-        total = int(length) if length.isdecimal() and not is_encoded else None
-        if total is not None and total > _MAX_ARCHIVE_BYTES:
-            raise DownloadError(
-                f"{url} has {total:,} bytes; expected {_MAX_ARCHIVE_BYTES:,} at most"
-            )
-        return str(response.url), total
+        return str(response.url), size
+
+
+def _check_status(response: httpx.Response, url: str) -> None:
+    """Raise _FailedTryError if a server failed or is busy, DownloadError if it refuses the archive."""
+    status = response.status_code
+    if status == 429 or status >= 500:
+        raise _FailedTryError(f"the server answered {status} {response.reason_phrase}")
+    if not response.is_success:
+        names = f"public sets are {', '.join(MD5)}; " if status in (404, 410) else ""
+        raise DownloadError(
+            f"{url}: the server answered {status} {response.reason_phrase}; {names}{_WAY_OUT}"
+        )
+
+
+def _stated_size(response: httpx.Response) -> int | None:
+    """Return the size of the file in a response as its headers state it; None if they do not."""
+    length = response.headers.get("Content-Length", "")
+    is_encoded = "Content-Encoding" in response.headers  # then the length is not the file's
+    return int(length) if length.isdecimal() and not is_encoded else None
 
 
 def _command(function: str, *arguments: object) -> list[str]:
@@ -266,6 +307,7 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
     Raises:
         _FailedTryError: the archive is damaged.
         DataError: it would unpack to far too much, or holds no set in BEIR's format.
+        OSError: the disk has no room for it.
     """
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -291,7 +333,10 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
 
 
 def _check_unpacked_size(needed: int, size: int, source: str) -> None:
-    """Raise DataError if an archive of `size` bytes would unpack to suspiciously many, `needed`."""
+    """Raise DataError if an archive of `size` bytes would unpack to suspiciously many, `needed`.
+
+    Small archives may unpack to `_SMALL_BYTES` whatever the ratio.
+    """
     limit = min(_MAX_UNPACKED_BYTES, max(_SMALL_BYTES, _MAX_RATIO * size))
     if needed > limit:
         raise DataError(

@@ -118,13 +118,14 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
         if case.query_id not in gold:
             cases.append(case)
             continue
-        number, line = gold[case.query_id]
-        with located(f"{path}, line {number}"):
-            quoted = _quoted(line, dataset.corpus)
-            selected, are_all_found = _selected(line, dataset.corpus)
-        if not are_all_found:
+        line_number, line = gold[case.query_id]
+        with located(f"{path}, line {line_number}"):
+            quoted = _spans_of_quotes(line, dataset.corpus)
+        selected = _spans_of_selected_sentences(line, dataset.corpus)
+        if None in selected:
             incomplete.append(case.query_id)
-        cases.append(_labelled(case, line, [*quoted, *selected]))
+        spans = [*quoted, *filter(None, selected)]
+        cases.append(_labelled(case, line, spans))
     warn(
         str(path),
         "queries have a selected sentence that is not in its passage; it is left out",
@@ -140,25 +141,23 @@ def _labelled(case: Case, line: GoldLine, spans: Sequence[Span]) -> Case:
     answer. Its short answers are one fact, in several wordings.
     """
     pieces = line.answers or []
-    wordings = tuple(dict.fromkeys(piece.content or "" for piece in _short_answers(pieces)))
-    answer = line.answer or _grounded_answer(pieces).answer
-    gold_facts = case.gold_facts
-    if wordings:
-        answer = answer or wordings[0]
-        gold_facts = (wordings,)
-    unknown = line.model_extra or {}
-    extra = {name: value for name, value in unknown.items() if value is not None}
+    short_answers = [piece.content or "" for piece in _short_answers(pieces)]
+    wordings = tuple(dict.fromkeys(short_answers))  # each once
+    first_short_answer = wordings[0] if wordings else None
+    answer = line.answer or _grounded_answer(pieces).answer or first_short_answer
+    unknown_fields = line.model_extra or {}
+    extra = {name: value for name, value in unknown_fields.items() if value is not None}
     return replace(
         case,
         reference_answer=answer or case.reference_answer,
-        gold_facts=gold_facts,
+        gold_facts=(wordings,) if wordings else case.gold_facts,
         expected_outcome=line.outcome or case.expected_outcome,
         evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
         metadata={**case.metadata, **extra},
     )
 
 
-def _quoted(line: GoldLine, corpus: Mapping[str, Document]) -> list[Span]:
+def _spans_of_quotes(line: GoldLine, corpus: Mapping[str, Document]) -> list[Span]:
     """Return the spans of the references of a line, and of its short answers that have an offset.
 
     Raises:
@@ -168,24 +167,17 @@ def _quoted(line: GoldLine, corpus: Mapping[str, Document]) -> list[Span]:
     for piece in _short_answers(line.answers or []):
         if piece.start is not None:
             quotes.append(piece)
-    return [_place(quote, line.doc_id, corpus) for quote in quotes]
+    return [_span_of_quote(quote, line.doc_id, corpus) for quote in quotes]
 
 
-def _selected(line: GoldLine, corpus: Mapping[str, Document]) -> tuple[list[Span], bool]:
-    """Return the spans of the sentences that annotators selected from the passages of a line, and True
-    if every sentence was found in a passage ([] and True for a line without selected sentences).
+def _spans_of_selected_sentences(
+    line: GoldLine, corpus: Mapping[str, Document]
+) -> list[Span | None]:
+    """Return the span of each sentence that annotators selected from the passages of a line; None for a
+    sentence that is in no passage.
     """
-    spans = []
-    are_all_found = True
-    for sentence in _grounded_answer(line.answers or []).selected_sentences:
-        if not sentence.strip():
-            continue
-        span = _find(sentence, line.passage_ids, corpus)
-        if span is None:
-            are_all_found = False
-        else:
-            spans.append(span)
-    return spans, are_all_found
+    sentences = _grounded_answer(line.answers or []).selected_sentences
+    return [_find(sentence, line.passage_ids, corpus) for sentence in sentences if sentence.strip()]
 
 
 def _short_answers(pieces: Sequence[Piece]) -> list[Piece]:
@@ -210,12 +202,7 @@ def _line(record: Mapping[str, Any]) -> GoldLine:
     try:
         line = GoldLine.model_validate(record)
     except ValidationError as exc:
-        error = exc.errors(include_url=False)[0]
-        if error["type"] == "missing":
-            raise DataError(f"'_id' is missing; the record has {', '.join(record)}") from exc
-        field = [part for part in error["loc"] if isinstance(part, str)][-1]
-        expected = error["msg"].removeprefix("Input should be ")
-        raise DataError(f"{field!r} is {shown(error['input'])}; expected {expected}") from exc
+        raise _error_of_first_field(exc, record) from exc
     if line.model_fields_set.isdisjoint(_LABELS):
         raise DataError(
             f"no field of the line is known ({', '.join(record)}); expected '_id' with "
@@ -224,29 +211,35 @@ def _line(record: Mapping[str, Any]) -> GoldLine:
     return line
 
 
-_LABELS = ("answer", "answers", "answerable", "is_impossible", "references")
-"""The fields with which a line states something about its query."""
+def _error_of_first_field(exc: ValidationError, record: Mapping[str, Any]) -> DataError:
+    error = exc.errors(include_url=False)[0]
+    if error["type"] == "missing":  # only the id is required
+        return DataError(f"'_id' is missing; the record has {', '.join(record)}")
+    field = [part for part in error["loc"] if isinstance(part, str)][-1]  # the others are positions
+    expected = error["msg"].removeprefix("Input should be ")
+    return DataError(f"{field!r} is {shown(error['input'])}; expected {expected}")
 
 
-def _place(piece: Piece, default_doc_id: str | None, corpus: Mapping[str, Document]) -> Span:
-    """Return the span of a quote; its document is `default_doc_id` unless the piece names one.
+def _span_of_quote(
+    quote: Piece, default_doc_id: str | None, corpus: Mapping[str, Document]
+) -> Span:
+    """Return the span of a quote; its document is `default_doc_id` unless the quote names one.
 
     Raises:
         DataError: the quote is incomplete, or its document has another text at its offset.
     """
-    doc_id = piece.doc_id or default_doc_id
-    content = piece.content or ""
-    start = piece.start
+    doc_id = quote.doc_id or default_doc_id
+    content = quote.content or ""
+    start = quote.start
     if doc_id is None or start is None or not content:
         raise DataError("a quote has no document, no offset or no text; expected all three")
-    if piece.end is not None and piece.end - start != len(content):
+    if quote.end is not None and quote.end - start != len(content):
         raise DataError(
-            f"the reference from {start} to {piece.end} quotes {len(content)} "
+            f"the reference from {start} to {quote.end} quotes {len(content)} "
             f"characters, {shown(content)}; end_index - start_index must be the length of "
             "content, in characters (not bytes)"
         )
-    known_id = ids_in_known_form([doc_id], corpus)
-    doc_id = known_id.get(doc_id, doc_id)
+    doc_id = ids_in_known_form([doc_id], corpus).get(doc_id, doc_id)
     if doc_id not in corpus:
         raise DataError(
             f"evidence is quoted from document {doc_id!r}, which is not in the corpus; add it"
@@ -259,6 +252,10 @@ def _place(piece: Piece, default_doc_id: str | None, corpus: Mapping[str, Docume
             "of the field 'text'"
         )
     return _span(corpus[doc_id], start, len(content))
+
+
+_LABELS = ("answer", "answers", "answerable", "is_impossible", "references")
+"""The fields with which a line states something about its query."""
 
 
 def _find(sentence: str, doc_ids: Sequence[str], corpus: Mapping[str, Document]) -> Span | None:

@@ -1,7 +1,13 @@
 """Text of HTML pages, with headings as in Markdown."""
 
+from __future__ import annotations
+
 import re
 import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
 
 _SKIPPED = re.compile("^(script|style|template|noscript|svg|nav|header|footer|form|button|head)$")
 _HEADINGS = re.compile("^h[1-6]$")
@@ -23,23 +29,40 @@ def text_of_html(page: bytes) -> str:
     '## Use\\n\\nCall it.\\n\\n- once\\n- twice\\n\\n```\\nf()\\n```'
     """
     from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
-    from bs4.element import NavigableString
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         soup = BeautifulSoup(page, "html.parser")
+    _remove_what_is_no_text(soup)
+    _write_tags_as_markdown(soup)
+    parts = []
+    for part in re.split(r"(?ms)(^```\n.*?^```$)", soup.get_text()):
+        is_code = part.startswith("```")
+        parts.append(part if is_code else _SPACES.sub(_line_break, part))
+    return "".join(parts).strip()
+
+
+def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
+    """Remove skipped tags, comments and declarations; outside of `pre`, leave one blank of each gap."""
+    from bs4.element import NavigableString
+
     for tag in soup(_SKIPPED):
         tag.decompose()
     for text in soup.find_all(string=True):
-        if type(text) is not NavigableString:  # comments, declarations
+        is_comment_or_declaration = type(text) is not NavigableString  # they are subclasses of it
+        if is_comment_or_declaration:
             text.extract()
         elif text.find_parent("pre") is None:
             text.replace_with(re.sub(r"\s+", " ", text))
-    # each tag becomes the line breaks and signs that Markdown has for it; the text is taken at the end
+
+
+def _write_tags_as_markdown(soup: BeautifulSoup) -> None:
+    """Put the line breaks and signs that Markdown has for each tag into the text of the page."""
     for tag in soup("pre"):
-        tag.replace_with(f"\n\n```\n{tag.get_text().strip(chr(10))}\n```\n\n")
+        code = tag.get_text().strip("\n")
+        tag.replace_with(f"\n\n```\n{code}\n```\n\n")
     for tag in soup(_HEADINGS):
-        level = int(tag.name[1])
+        level = int(tag.name.removeprefix("h"))
         heading = " ".join(tag.get_text(" ").split()).rstrip(" ¶#")
         tag.replace_with(f"\n\n{'#' * level} {heading}\n\n")
     for tag in soup("br"):
@@ -51,11 +74,6 @@ def text_of_html(page: bytes) -> str:
     for tag in soup(_BLOCKS):
         tag.insert_before("\n\n")
         tag.insert_after("\n\n")
-    parts = []
-    for part in re.split(r"(?ms)(^```\n.*?^```$)", soup.get_text()):
-        is_code = part.startswith("```")
-        parts.append(part if is_code else _SPACES.sub(_line_break, part))
-    return "".join(parts).strip()
 
 
 def _line_break(space: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
@@ -31,6 +31,14 @@ _BATCH = 1000
 T = TypeVar("T")
 
 
+class _Source(NamedTuple):
+    """A part of a repository that holds records of one kind."""
+
+    repo: str
+    config: str
+    split: str
+
+
 def load_huggingface(repository: str, split: str = "test") -> Dataset:
     """Return the set in a repository ("BeIR/nfcorpus") or a local folder; `split` is the split of
     the judgements.
@@ -38,76 +46,81 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     "<repository>:<config>" takes the configurations "<config>-corpus", "<config>-queries" and
     "<config>-qrels" (or "<config>"), as sets in several languages have them. Ids may be called
     "_id" or "id".
+
+    Raises:
+        ConfigError: the repository does not exist, or lacks one of the configurations.
+        DataError, DownloadError: a record is wrong, or the set cannot be fetched.
     """
-    repo, colon, config = repository.rpartition(":")
-    if not colon or {*config} & {"/", "\\"}:  # a colon of a path, as in C:\\data
-        repo, config = repository, ""
-    configurations = _configs(repo)
-    corpus_config = f"{config}-corpus".lstrip("-")
-    queries_config = f"{config}-queries".lstrip("-")
-    for needed in (corpus_config, queries_config):
+    repo, config = _split_name(repository)
+    configurations = _configurations(repo)
+    prefix = f"{config}-" if config else ""
+    for needed in (f"{prefix}corpus", f"{prefix}queries"):
         if needed not in configurations:
             raise ConfigError(
                 f"hf:{repo}: {unknown('configuration', needed, configurations)}; {_LAYOUT}"
             )
-    qrels_repo, qrels_config = _qrels_place(repo, config, configurations)
+    qrels_repo, qrels_config = _find_qrels(repo, config, configurations)
     splits = _splits(qrels_repo, qrels_config)
     if split not in splits:
         raise DataError(
             f"hf:{repository} has no split {split!r}; splits that are there: {', '.join(splits)}"
         )
-
-    corpus = mapped(_unique(repo, corpus_config, "corpus", split, document, "document"))
-    cases = {
-        query.query_id: query
-        for query in _unique(repo, queries_config, "queries", split, case, "query")
-    }
-    qrels: Qrels = {}
-    for where, record in _rows(qrels_repo, qrels_config, split):
-        with located(where):
-            query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
-            add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
+    corpus_source = _choose_split(repo, f"{prefix}corpus", ("corpus", split))
+    queries_source = _choose_split(repo, f"{prefix}queries", ("queries", split))
+    corpus = mapped(_unique_records(corpus_source, document, "document"))
+    cases = {query.query_id: query for query in _unique_records(queries_source, case, "query")}
+    qrels = _read_qrels(_Source(qrels_repo, qrels_config, split))
     is_local = os.path.isdir(_location(repo))
     name = Path(repository).name if is_local else repository  # no local path gets into results
     return assemble(f"hf:{name}", split, corpus, cases, qrels, source=f"hf:{repository}")
 
 
-def _unique(
-    repo: str,
-    config: str,
-    usual: str,
-    split: str,
-    parse: Callable[[Mapping[str, Any]], T],
-    what: str,
-) -> Iterator[T]:
-    """Yield `parse(record)` for the records of a configuration.
+def _split_name(repository: str) -> tuple[str, str]:
+    """Return the repository or folder, and the configuration after the last colon, "" without one.
 
-    Args:
-        repo: the repository or the local folder.
-        config: the configuration, such as "corpus".
-        usual: the split in which such records usually are.
-        split: the split of the judgements, which may be the split of these records, too.
-        parse: makes the item of a record.
-        what: the kind of record in messages.
+    >>> _split_name("miracl/hagrid:en"), _split_name("C:\\\\data"), _split_name("BeIR/nfcorpus")
+    (('miracl/hagrid', 'en'), ('C:\\\\data', ''), ('BeIR/nfcorpus', ''))
+    """
+    repo, colon, config = repository.rpartition(":")
+    is_colon_of_path = "/" in config or "\\" in config
+    if not colon or is_colon_of_path:
+        return repository, ""
+    return repo, config
+
+
+def _read_qrels(source: _Source) -> Qrels:
+    """Return query id -> document id -> grade."""
+    qrels: Qrels = {}
+    for where, record in _records(source):
+        with located(where):
+            query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
+            add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
+    return qrels
+
+
+def _unique_records(
+    source: _Source, parse: Callable[[Mapping[str, Any]], T], what: str
+) -> Iterator[T]:
+    """Yield `parse(record)` for the records of a source; an id may be called "_id" or "id".
 
     Raises:
-        DataError: a record is wrong, or an id comes twice.
+        DataError: a record is wrong, or an id comes twice; `what` names the kind of record.
     """
-    seen = set()
-    for where, record in _rows(repo, config, _only(repo, config, usual, split)):
+    known_ids = set()
+    for where, record in _records(source):
         with located(where):
-            named = dict(record)
-            if "_id" not in named and "id" in named:
-                named = {"_id": named.pop("id"), **named}
-            record_id = identifier(named)
-            if record_id in seen:
+            fields = dict(record)
+            if "_id" not in fields and "id" in fields:
+                fields = {"_id": fields.pop("id"), **fields}
+            record_id = identifier(fields)
+            if record_id in known_ids:
                 raise DataError(f"{what} id {record_id!r} is there already; each needs its own")
-            seen.add(record_id)
-            item = parse(named)
+            known_ids.add(record_id)
+            item = parse(fields)
         yield item
 
 
-def _qrels_place(repo: str, config: str, configurations: list[str]) -> tuple[str, str]:
+def _find_qrels(repo: str, config: str, configurations: list[str]) -> tuple[str, str]:
     """Return the repository and the configuration with the judgements.
 
     They are in `repo`, if it has the configuration "<config>-qrels" or `config` (if `config` is "":
@@ -117,15 +130,13 @@ def _qrels_place(repo: str, config: str, configurations: list[str]) -> tuple[str
     Raises:
         ConfigError: neither repository has such a configuration.
     """
-    candidates = ("qrels", "default")
-    if config:
-        candidates = (f"{config}-qrels", config)
+    candidates = (f"{config}-qrels", config) if config else ("qrels", "default")
     for candidate in candidates:
         if candidate in configurations:
             return repo, candidate
     sister = f"{repo}-qrels"
     try:
-        sister_configurations = _configs(sister)
+        sister_configurations = _configurations(sister)
     except (ConfigError, DownloadError) as exc:
         raise ConfigError(f"hf:{repo} has no judgements, nor has {sister}; {_LAYOUT}") from exc
     if len(sister_configurations) == 1:
@@ -137,7 +148,7 @@ def _qrels_place(repo: str, config: str, configurations: list[str]) -> tuple[str
     return sister, qrels_config
 
 
-def _configs(repo: str) -> list[str]:
+def _configurations(repo: str) -> list[str]:
     """Return the names of the configurations of a repository or a local folder.
 
     Raises:
@@ -150,62 +161,69 @@ def _configs(repo: str) -> list[str]:
         raise ConfigError(
             "'hf:' names no repository; expected 'hf:<owner>/<name>' or 'hf:<folder>'"
         )
-    with _errors_of(repo):
+    with _translated_errors(repo):
         return sorted(datasets.get_dataset_config_names(_location(repo)))
 
 
 def _splits(repo: str, config: str) -> list[str]:
     import datasets
 
-    with _errors_of(repo):
+    with _translated_errors(repo):
         return [str(name) for name in datasets.get_dataset_split_names(_location(repo), config)]
 
 
-def _only(repo: str, config: str, usual: str, split: str) -> str:
-    """Return the split that holds the corpus or the queries: the only split, else the split with the
-    usual name (`usual`), else the split of the judgements (`split`).
+def _choose_split(repo: str, config: str, usual: tuple[str, str]) -> _Source:
+    """Return a configuration with its only split, else with the first of two usual ones that it has.
+
+    Raises:
+        DataError: it has several splits, and neither of these.
     """
     splits = _splits(repo, config)
     if len(splits) == 1:
-        return splits[0]
-    for name in (usual, split):
-        if name in splits:
-            return name
+        return _Source(repo, config, splits[0])
+    for split in usual:
+        if split in splits:
+            return _Source(repo, config, split)
     raise DataError(
         f"hf:{repo}: configuration {config!r} has splits {', '.join(splits)}; expected one, "
-        f"or {usual!r}"
+        f"or {usual[0]!r}"
     )
 
 
-def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the place of each row (for messages) and the row."""
+def _records(source: _Source) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the place of each record (for messages) and the record."""
     import datasets
     import pyarrow as pa
 
-    bars_shown = not datasets.are_progress_bars_disabled()
-    if bars_shown and not sys.stderr.isatty():
-        datasets.disable_progress_bars()
-    try:
-        with _errors_of(repo):
-            table = datasets.load_dataset(_location(repo), config, split=split)  # nosec B615: the user names it; its fingerprint is recorded
-    finally:
-        if bars_shown:
-            datasets.enable_progress_bars()
+    repo, config, split = source
+    with _bars_only_in_terminal(), _translated_errors(repo):
+        table = datasets.load_dataset(_location(repo), config, split=split)  # nosec B615: the user names it; its fingerprint is recorded
     # In the format "arrow" nothing is decoded, so that no file or address named in a row is opened.
     # Rows come in batches, because reading them one by one is many times slower.
     batches = table.with_format("arrow").iter(batch_size=_BATCH)
-    for count, row in enumerate(chain.from_iterable(map(pa.Table.to_pylist, batches)), 1):
+    rows = chain.from_iterable(map(pa.Table.to_pylist, batches))
+    for count, row in enumerate(rows, 1):
         yield f"hf:{repo}, {config}/{split}, row {count}", row
 
 
-def _location(repo: str) -> str:
-    folder = expanded(repo)
-    return str(folder) if os.path.isdir(folder) else repo
+@contextmanager
+def _bars_only_in_terminal() -> Iterator[None]:
+    """Let `datasets` show no progress bars in the block, unless it writes to a terminal."""
+    import datasets
+
+    must_hide = not datasets.are_progress_bars_disabled() and not sys.stderr.isatty()
+    if must_hide:
+        datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if must_hide:
+            datasets.enable_progress_bars()
 
 
 @contextmanager
-def _errors_of(repo: str) -> Iterator[None]:
-    """Turn the exceptions of `datasets` and the hub into ragbench's errors."""
+def _translated_errors(repo: str) -> Iterator[None]:
+    """Turn the exceptions of `datasets` and the hub in the block into ragbench's errors."""
     import datasets
     from huggingface_hub.errors import HFValidationError
 
@@ -230,3 +248,8 @@ def _errors_of(repo: str) -> Iterator[None]:
             f"hf:{repo} could not be fetched: {str(exc)[:300]}; check the connection, or name a "
             "local folder"
         ) from exc
+
+
+def _location(repo: str) -> str:
+    folder = expanded(repo)
+    return str(folder) if os.path.isdir(folder) else repo

@@ -39,56 +39,66 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
         ) from exc
 
     registry = ir_datasets.registry
-    full_id = _resolve(registry, dataset_id, split)
+    full_id = _find_complete_id(registry, dataset_id, split)
     source = registry[full_id]
     name = f"irds:{full_id}"
-
-    seen = set()
     flaws: Flaws = defaultdict(list)
-
-    def documents() -> Iterator[Document]:
-        """Yield the first document of each id; note repeated ids in `flaws`."""
-        for doc in _rows(name, "documents", source.docs_iter):
-            title, text = _title_and_text(doc)
-            with located(name):
-                item = document({"_id": doc.doc_id, "title": title, "text": text})
-            if item.doc_id in seen:
-                flaws["documents are there more than once; the first counts"].append(item.doc_id)
-            else:
-                seen.add(item.doc_id)
-                yield item
-
-    corpus = mapped(documents())
-
-    cases: dict[str, Case] = {}
-    for query in _rows(name, "queries", source.queries_iter):
-        with located(name):
-            question = case({"_id": query.query_id, "text": _query_text(query)})
-        cases.setdefault(question.query_id, question)
-
-    qrels: Qrels = {}
-    judged_differently = (
-        "queries have documents that are judged differently; the highest grade counts"
-    )
-    for row in _rows(name, "judgements", source.qrels_iter):
-        query_id, doc_id = str(row.query_id), str(row.doc_id)
-        with located(name):
-            value = grade(row.relevance)
-        judged = qrels.setdefault(query_id, {})
-        if judged.setdefault(doc_id, value) != value:
-            flaws[judged_differently].append(query_id)
-            judged[doc_id] = max(judged[doc_id], value)
-
+    corpus = mapped(_documents(source, name, flaws))
+    cases = _cases(source, name)
+    qrels = _qrels(source, name, flaws)
     warn_all(name, flaws)
     last_part = full_id.rsplit("/", 1)[1] if "/" in full_id else split
     return assemble(name, last_part, corpus, cases, qrels, source=name)
 
 
-def _resolve(registry: Any, dataset_id: str, split: str) -> str:
-    """Return the id that has judgements for this split.
+def _documents(source: Any, name: str, flaws: Flaws) -> Iterator[Document]:
+    """Yield the first document of each id; note repeated ids in `flaws`."""
+    known_ids = set()
+    for doc in _iterate(source.docs_iter, f"documents of {name}"):
+        title, text = _title_and_text(doc)
+        with located(name):
+            item = document({"_id": doc.doc_id, "title": title, "text": text})
+        if item.doc_id in known_ids:
+            flaws["documents are there more than once; the first counts"].append(item.doc_id)
+        else:
+            known_ids.add(item.doc_id)
+            yield item
+
+
+def _cases(source: Any, name: str) -> dict[str, Case]:
+    """Return query id -> the first query of this id."""
+    cases: dict[str, Case] = {}
+    for query in _iterate(source.queries_iter, f"queries of {name}"):
+        with located(name):
+            item = case({"_id": query.query_id, "text": _query_text(query)})
+        cases.setdefault(item.query_id, item)
+    return cases
+
+
+def _qrels(source: Any, name: str, flaws: Flaws) -> Qrels:
+    """Return query id -> document id -> its highest grade; note queries with different grades of one
+    document in `flaws`.
+    """
+    flaw = "queries have documents that are judged differently; the highest grade counts"
+    qrels: Qrels = {}
+    for row in _iterate(source.qrels_iter, f"judgements of {name}"):
+        query_id, doc_id = str(row.query_id), str(row.doc_id)
+        with located(name):
+            new_grade = grade(row.relevance)
+        judged = qrels.setdefault(query_id, {})
+        earlier_grade = judged.setdefault(doc_id, new_grade)
+        if earlier_grade != new_grade:
+            flaws[flaw].append(query_id)
+            judged[doc_id] = max(earlier_grade, new_grade)
+    return qrels
+
+
+def _find_complete_id(registry: Any, dataset_id: str, split: str) -> str:
+    """Return the id of ir_datasets that has documents, queries and judgements for a split: `dataset_id`
+    itself or `<dataset_id>/<split>`.
 
     Raises:
-        ConfigError: no id has them; the message names similar ids that do.
+        ConfigError: neither has them; the message names similar ids that do.
     """
     candidates = [f"{dataset_id}/{split}"]
     if split == "test" or dataset_id.endswith(f"/{split}"):
@@ -96,8 +106,8 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     for candidate in candidates:
         if _is_complete(registry, candidate):
             return candidate
-    below = [other for other in registry if other.startswith(f"{dataset_id}/")]
-    usable = [other for other in below if _is_complete(registry, other)]
+    longer_ids = [other for other in registry if other.startswith(f"{dataset_id}/")]
+    usable = [other for other in longer_ids if _is_complete(registry, other)]
     if _is_complete(registry, dataset_id):
         usable.insert(0, f"{dataset_id} (with the default split)")
     try:
@@ -112,20 +122,12 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     )
 
 
-def _is_complete(registry: Any, dataset_id: str) -> bool:
-    """Return True for an id with documents, queries and judgements."""
-    with suppress(KeyError):
-        source = registry[dataset_id]  # some ids are made when they are first asked for
-        return bool(source.has_docs() and source.has_queries() and source.has_qrels())
-    return False
-
-
-def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """Yield the items of `rows()`; turn the many kinds of failure of ir_datasets into DownloadError
-    and DataError.
+def _iterate(iterate: Callable[[], Iterable[Any]], what: str) -> Iterator[Any]:
+    """Yield the items of `iterate()`; turn the many kinds of failure of ir_datasets into DownloadError
+    and DataError. `what` names the items, such as "documents of irds:vaswani".
     """
     try:
-        yield from rows()
+        yield from iterate()
     except Exception as exc:
         # ir_datasets raises OSError for a failed request and a wrong checksum, and a RuntimeError
         # with two arguments if every source of a file failed
@@ -136,10 +138,18 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
             error = DownloadError
             verb = "fetched"
         raise error(
-            f"the {what} of {name} could not be {verb}: {type(exc).__name__}: {str(exc)[:300]}; "
+            f"the {what} could not be {verb}: {type(exc).__name__}: {str(exc)[:300]}; "
             "check the connection, or remove its files from the folder IR_DATASETS_HOME so that "
             "they are fetched again, or name a BEIR folder on disk"
         ) from exc
+
+
+def _is_complete(registry: Any, dataset_id: str) -> bool:
+    """Return True for an id with documents, queries and judgements."""
+    with suppress(KeyError):
+        source = registry[dataset_id]  # some ids are made when they are first asked for
+        return bool(source.has_docs() and source.has_queries() and source.has_qrels())
+    return False
 
 
 def _title_and_text(doc: Any) -> tuple[str, str]:
@@ -159,15 +169,16 @@ def _title_and_text(doc: Any) -> tuple[str, str]:
         title = ""
     text = getattr(doc, "text", None)
     full_text = doc.default_text() if hasattr(doc, "default_text") else text
-    if isinstance(text, str) and full_text in (text, f"{title} {text}"):
-        return title, text
     if not isinstance(full_text, str):
         return title, ""
+    # The rest is the field "text".
+    if isinstance(text, str) and full_text in (text, f"{title} {text}"):
+        return title, text
+    # The text is in other fields, after the title.
     if title and full_text.startswith(title):
-        return title, full_text[len(title) :].lstrip()
-    if full_text.startswith(" "):  # an empty title, a blank, the text
-        full_text = full_text.lstrip()
-    return "", full_text
+        return title, full_text.removeprefix(title).lstrip()
+    # The title is empty, or no part of the text. An empty one leaves a blank at the begin.
+    return "", full_text.lstrip() if full_text.startswith(" ") else full_text
 
 
 def _query_text(query: Any) -> str:

@@ -23,6 +23,9 @@ _BOM = b"\xef\xbb\xbf"
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of every line that is not blank; the file is streamed, never
     held.
+
+    Raises:
+        DataError: the file cannot be read, or a line is not in UTF-8.
     """
     try:
         with (
@@ -33,18 +36,21 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 bar.update(len(raw))
                 if number == 1:
                     raw = raw.removeprefix(_BOM)
-                if not raw.strip():
-                    continue
-                try:
-                    yield number, raw.decode("utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as exc:
-                    raise DataError(
-                        f"{path}, line {number}: byte 0x{raw[exc.start]:02x} at "
-                        f"position {exc.start} is not UTF-8; save the file as UTF-8"
-                    ) from exc
+                if raw.strip():
+                    yield number, _decoded(raw, path, number).rstrip("\r\n")
     except OSError as exc:
         raise DataError(
             f"{path} could not be read: {exc.strerror or exc}; check that it is there and readable"
+        ) from exc
+
+
+def _decoded(raw: bytes, path: Path, number: int) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise DataError(
+            f"{path}, line {number}: byte 0x{raw[exc.start]:02x} at "
+            f"position {exc.start} is not UTF-8; save the file as UTF-8"
         ) from exc
 
 
@@ -55,22 +61,26 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         DataError: the file cannot be read, or a line is not a JSON object.
     """
     for number, line in lines(path):
-        try:
-            record = parse_json(line)
-        except UnicodeError as exc:
-            raise DataError(f"{path}, line {number}: {exc}") from exc
-        except ValueError as exc:  # too many digits or too deep a nesting raises no JSONDecodeError
-            column = f" at column {exc.colno}" if isinstance(exc, json.JSONDecodeError) else ""
-            raise DataError(
-                f"{path}, line {number}: not valid JSON{column}: {shown(line)}; each line must "
-                "hold one whole object"
-            ) from exc
-        if not isinstance(record, dict):
-            raise DataError(
-                f"{path}, line {number}: {shown(record)} is not an object; expected {{...}} on "
-                "each line"
-            )
-        yield number, record
+        yield number, _parsed_object(line, path, number)
+
+
+def _parsed_object(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        record = parse_json(line)
+    except UnicodeError as exc:
+        raise DataError(f"{path}, line {number}: {exc}") from exc
+    except ValueError as exc:  # too many digits or too deep a nesting raises no JSONDecodeError
+        column = f" at column {exc.colno}" if isinstance(exc, json.JSONDecodeError) else ""
+        raise DataError(
+            f"{path}, line {number}: not valid JSON{column}: {shown(line)}; each line must "
+            "hold one whole object"
+        ) from exc
+    if not isinstance(record, dict):
+        raise DataError(
+            f"{path}, line {number}: {shown(record)} is not an object; expected {{...}} on "
+            "each line"
+        )
+    return record
 
 
 def json_line(record: Mapping[str, Any]) -> str:

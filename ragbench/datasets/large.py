@@ -94,13 +94,13 @@ def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
     from a database on disk, so that a large corpus never has to fit into memory.
     """
     in_memory: dict[str, Document] = {}
-    size = 0
-    rest = iter(documents)
-    for item in rest:
+    n_characters = 0
+    remaining = iter(documents)
+    for item in remaining:
         in_memory[item.doc_id] = item
-        size += len(item.text)
-        if size >= LARGE_BYTES:
-            return _on_disk(chain(in_memory.values(), rest))
+        n_characters += len(item.text)
+        if n_characters >= LARGE_BYTES:
+            return _on_disk(chain(in_memory.values(), remaining))
     return in_memory
 
 
@@ -124,15 +124,20 @@ def _build(source: Path, built: Path) -> None:
     with closing(sqlite3.connect(built)) as database:
         database.execute(_TABLE)
         insert = "INSERT INTO documents VALUES (?, ?, ?, ?, ?)"
-        for number, (line, item) in enumerate(parsed(source, document)):
-            row = (number, item.doc_id, item.text, item.title, json.dumps(dict(item.metadata)))
+        for line, item in parsed(source, document):
+            metadata = json.dumps(dict(item.metadata))
             try:
-                database.execute(insert, row)
-            except sqlite3.IntegrityError:  # the id is there already; read again to name its line
-                ids = parsed(source, identifier)
-                first_line = next(line for line, doc_id in ids if doc_id == item.doc_id)
+                database.execute(
+                    insert, (n_documents, item.doc_id, item.text, item.title, metadata)
+                )
+            except sqlite3.IntegrityError:
+                first_line = _first_line_with(item.doc_id, source)
                 raise repeated(source, line, "document", item.doc_id, first_line) from None
-            n_documents = number + 1
+            n_documents += 1
         database.commit()
     if n_documents == 0:
         raise empty(source, "document")
+
+
+def _first_line_with(doc_id: str, source: Path) -> int:
+    return next(line for line, other_id in parsed(source, identifier) if other_id == doc_id)

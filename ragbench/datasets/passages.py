@@ -58,7 +58,7 @@ class Texts:
         self._corpus = corpus
         self._ids = list(corpus)
         self.find = cache(self._search)
-        self._fold = cache(self._folded)
+        self._folded_document = cache(self._fold_document)
 
     @cached_property
     def _holding(self) -> dict[str, array[int]]:
@@ -73,17 +73,21 @@ class Texts:
         """Return the first place (start, end) of a text in a document: as it is, else with white space
         and letters folded; None if the document does not hold it.
         """
-        full = self._corpus[doc_id].full_text
-        start = full.find(text)
+        document = self._corpus[doc_id].full_text
+        start = document.find(text)
         if start >= 0:
             return start, start + len(text)
-        folded = self._fold(doc_id)
         folded_text = _fold(text).text
-        first = folded.text.find(folded_text)
-        if first < 0:
+        start_in_folded = self._folded_document(doc_id).text.find(folded_text)
+        if start_in_folded < 0:
             return None
-        last = first + len(folded_text) - 1
-        return folded.starts[first], folded.ends[last]
+        span = self._original_span(doc_id, start_in_folded, start_in_folded + len(folded_text))
+        return span.start, span.end
+
+    def _original_span(self, doc_id: str, start: int, end: int) -> Span:
+        """Return the span in a document of the characters from `start` to `end` of its folded text."""
+        folded = self._folded_document(doc_id)
+        return Span(doc_id, folded.starts[start], folded.ends[end - 1])
 
     def places(self, text: str, doc_id: str) -> list[Span]:
         """Return every place where a document holds a text; [] if it holds none.
@@ -96,38 +100,25 @@ class Texts:
         >>> [(span.start, span.end) for span in texts.places("dog.  A cat", "d")]
         [(9, 20)]
         """
-        full = self._corpus[doc_id].full_text
-        exact = [match.start() for match in regex.finditer(regex.escape(text), full)]
-        if exact:
-            return [Span(doc_id, at, at + len(text)) for at in exact]
-        folded = self._fold(doc_id)
+        document = self._corpus[doc_id].full_text
+        exact = regex.finditer(regex.escape(text), document)
+        spans = [Span(doc_id, match.start(), match.end()) for match in exact]
+        if spans:
+            return spans
         folded_text = _fold(text).text
         if not folded_text:
             return []
-        found = regex.finditer(regex.escape(folded_text), folded.text)
-        return [
-            Span(doc_id, folded.starts[match.start()], folded.ends[match.end() - 1])
-            for match in found
-        ]
+        folded = regex.finditer(regex.escape(folded_text), self._folded_document(doc_id).text)
+        return [self._original_span(doc_id, match.start(), match.end()) for match in folded]
 
     def _search(self, text: str) -> Place:
         """Return the first place of a text in each document that holds it; if no document does, the
         places that resemble it most, else `NOWHERE`.
-
-        Only documents that hold its four rarest words are searched.
         """
-        text_words = words(text)
-        # the first and the last word of a passage may be cut, and then be words of no document
-        inner_words = text_words[1:-1] if len(text_words) > 3 else []
-        rarest_first = sorted(
-            dict.fromkeys(inner_words), key=lambda word: len(self._holding.get(word, ()))
-        )
-        candidates = set(range(len(self._ids)))
-        for word in rarest_first[:4]:
-            candidates.intersection_update(self._holding.get(word, ()))
+        rarest_first = self._rarest_first(text)
         spans = []
         is_exact = False
-        for number in sorted(candidates):
+        for number in self._holders_of_all(rarest_first[:4]):
             doc_id = self._ids[number]
             bounds = self.within(text, doc_id)
             if bounds is None:
@@ -139,6 +130,22 @@ class Texts:
         if not spans:
             return self._resembling(text, rarest_first)
         return Place(tuple(spans), "exact" if is_exact else "white space")
+
+    def _rarest_first(self, text: str) -> list[str]:
+        """Return the words of a passage, those that fewest documents hold first.
+
+        The first and the last word are left out: they may be cut, and then be words of no document.
+        """
+        text_words = words(text)
+        inner_words = text_words[1:-1] if len(text_words) > 3 else []
+        return sorted(dict.fromkeys(inner_words), key=lambda word: len(self._holding.get(word, ())))
+
+    def _holders_of_all(self, some_words: Sequence[str]) -> list[int]:
+        """Return the numbers of the documents that hold all of these words; all numbers without words."""
+        numbers = set(range(len(self._ids)))
+        for word in some_words:
+            numbers.intersection_update(self._holding.get(word, ()))
+        return sorted(numbers)
 
     def _resembling(self, text: str, rarest_first: Sequence[str]) -> Place:
         """Return the places that resemble a text most, by rapidfuzz's partial ratio; `NOWHERE` for a
@@ -152,35 +159,34 @@ class Texts:
         if len(folded_text) < _MIN_FUZZY:
             return NOWHERE
         best_score = 0.0
-        holders: list[Span] = []
-        for number in self._most_shared(rarest_first):
+        holders: list[Span] = []  # the places with the best score
+        for number in self._sharing_most(rarest_first):
             doc_id = self._ids[number]
-            folded = self._fold(doc_id)
-            match = partial_ratio_alignment(folded_text, folded.text, score_cutoff=_MIN_RATIO)
+            document = self._folded_document(doc_id).text
+            # `dest_start` and `dest_end` bound the most similar part of the document.
+            match = partial_ratio_alignment(folded_text, document, score_cutoff=_MIN_RATIO)
             if match is None or match.dest_end <= match.dest_start or match.score < best_score:
                 continue
             if match.score > best_score:
+                best_score = match.score
                 holders = []
-            best_score = match.score
-            start = folded.starts[match.dest_start]
-            end = folded.ends[match.dest_end - 1]
-            holders.append(Span(doc_id, start, end))
+            holders.append(self._original_span(doc_id, match.dest_start, match.dest_end))
         return Place(tuple(holders), "fuzzy") if holders else NOWHERE
 
-    def _most_shared(self, rarest_first: Sequence[str]) -> list[int]:
+    def _sharing_most(self, rarest_first: Sequence[str]) -> list[int]:
         """Return the numbers of the documents that hold most of the rarest words, at least half as
         many as the best document; the best first.
         """
-        voters = [word for word in rarest_first if word in self._holding][:_MAX_VOTERS]
-        votes: Counter[int] = Counter()  # number of a document -> the voters that it holds
-        for word in voters:
-            votes.update(self._holding[word])
-        most = max(votes.values(), default=0)
-        likely = [number for number in votes if votes[number] >= most / 2]
-        likely.sort(key=lambda number: (-votes[number], number))
+        rare_words = [word for word in rarest_first if word in self._holding][:_MAX_VOTERS]
+        n_shared: Counter[int] = Counter()  # number of a document -> how many of them it holds
+        for word in rare_words:
+            n_shared.update(self._holding[word])
+        most = max(n_shared.values(), default=0)
+        likely = [number for number in n_shared if n_shared[number] >= most / 2]
+        likely.sort(key=lambda number: (-n_shared[number], number))
         return likely[:_MAX_CANDIDATES]
 
-    def _folded(self, doc_id: str) -> _Folded:
+    def _fold_document(self, doc_id: str) -> _Folded:
         """Return a document's text, folded."""
         return _fold(self._corpus[doc_id].full_text)
 
@@ -195,18 +201,18 @@ def _fold(text: str) -> _Folded:
     starts: list[int] = []  # of each folded character, where it starts in `text`
     ends: list[int] = []  # and where it ends
     for match in _PART.finditer(text):
+        start, end = match.span()
+        kind = match.lastgroup
         part = normal(match[0])
-        if match.lastgroup == "gap":
-            is_inside = match.start() > 0 and match.end() < len(text)
+        if kind == "gap":
+            is_inside = start > 0 and end < len(text)
             part = " " if is_inside else ""
+            start = end - 1  # the blank stands for the last character of its gap
         parts.append(part)
-        if part and match.lastgroup == "plain":  # as many characters as before
-            starts += range(match.start(), match.end())
-            ends += range(match.start() + 1, match.end() + 1)
-            continue
-        start = match.start()
-        if part == " ":  # a blank stands for the last character of its gap
-            start = match.end() - 1
-        starts += [start] * len(part)
-        ends += [match.end()] * len(part)
+        if kind == "plain":  # character by character
+            starts += range(start, end)
+            ends += range(start + 1, end + 1)
+        else:
+            starts += [start] * len(part)
+            ends += [end] * len(part)
     return _Folded("".join(parts), starts, ends)

@@ -68,23 +68,22 @@ def load_pydoc(split: str = "test") -> Dataset:
         )
     # The order is part of the fingerprint, and must not depend on how the mapping was put together.
     corpus = {name: Document(name, text) for name, text in sorted(own_topics().items())}
+    find_spans = _places_in(tuple((name, document.text) for name, document in corpus.items()))
+    lines = Path(__file__).with_name("pydoc_cases.jsonl").read_bytes().splitlines()
     cases = []
     qrels = {}
     missing_quotes = []
     without_evidence = []
-    lines = Path(__file__).with_name("pydoc_cases.jsonl").read_bytes().splitlines()
-    places = _places_in(tuple((name, document.text) for name, document in corpus.items()))
     for record in map(json.loads, lines):
         query_id = record["query_id"]
-        quotes = record["evidence"]
-        spans_of_quotes = [places(quote["quote"]) for quote in quotes]
-        for quote, spans in zip(quotes, spans_of_quotes, strict=True):
-            if not spans:
-                missing_quotes.append(f"{query_id} {quote['doc_id']}")
-        if quotes and not any(spans_of_quotes):
-            without_evidence.append(query_id)
+        spans_of_quotes = [find_spans(quote["quote"]) for quote in record["evidence"]]
         cases.append(_case(record, spans_of_quotes))
         qrels[query_id] = _grades(record, spans_of_quotes)
+        for quote, spans in zip(record["evidence"], spans_of_quotes, strict=True):
+            if not spans:
+                missing_quotes.append(f"{query_id} {quote['doc_id']}")
+        if spans_of_quotes and not any(spans_of_quotes):
+            without_evidence.append(query_id)
     if missing_quotes:  # imported here, so that the first use is light
         from ragbench.datasets.raw_records import warn
 
@@ -95,7 +94,11 @@ def load_pydoc(split: str = "test") -> Dataset:
 
 
 def own_topics() -> Mapping[str, str]:
-    """Return the topics of this Python, name -> text."""
+    """Return the topics of the help of this Python, name -> text.
+
+    Raises:
+        DataError: this Python comes without them.
+    """
     try:
         from pydoc_data.topics import topics
     except ImportError as exc:
@@ -111,7 +114,8 @@ def _squeezed(text: str) -> tuple[str, Ints]:
     """Return a text without white space, with straight quotation marks and dashes, and for each of
     its characters the offset in the original text.
     """
-    origins = np.flatnonzero(~np.char.isspace(np.array([text]).view("U1")))
+    letters = np.array([text]).view("U1")  # an array of its characters
+    origins = np.flatnonzero(~np.char.isspace(letters))
     # `translate` looks at every letter, so that six replacements are faster
     for sign, plain in zip("‘’“”–—", "''\"\"--", strict=True):
         text = text.replace(sign, plain)
@@ -131,14 +135,14 @@ def _places_in(topics: tuple[tuple[str, str], ...]) -> Callable[[str], tuple[Spa
     @cache
     def places(quote: str) -> tuple[Span, ...]:
         spans = []
-        pattern, _ = _squeezed(quote)
+        squeezed_quote, _ = _squeezed(quote)
         for name, topic in topics:
-            text, origins = _squeezed(topic)
-            start = text.find(pattern)
+            squeezed_topic, origins = _squeezed(topic)
+            start = squeezed_topic.find(squeezed_quote)
             while start >= 0:
-                end = start + len(pattern)
+                end = start + len(squeezed_quote)
                 spans.append(Span(name, int(origins[start]), int(origins[end - 1]) + 1))
-                start = text.find(pattern, end)
+                start = squeezed_topic.find(squeezed_quote, end)
         return tuple(spans)
 
     return places
@@ -158,17 +162,23 @@ def _grades(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]
     """Return topic -> grade of a question: the grades in its record, raised for topics that repeat its
     quotes.
 
-    `spans_of_quotes` has the places of each quote, in the order of the record's evidence.
+    A topic that repeats a quote gets at least the grade of the topic that it is quoted from; a topic
+    that holds every quote answers the question directly.
+
+    Args:
+        record: a line of pydoc_cases.jsonl.
+        spans_of_quotes: the places of each quote, in the order of the record's evidence.
     """
     grades = dict(record["relevant"])
-    topics_of_quotes = []
-    for quote, spans in zip(record["evidence"], spans_of_quotes, strict=True):
+    # Topics in the order of their places, each once.
+    topics_of_quotes = [
+        list(dict.fromkeys(span.doc_id for span in spans)) for spans in spans_of_quotes
+    ]
+    for quote, topics in zip(record["evidence"], topics_of_quotes, strict=True):
         grade_of_source = record["relevant"][quote["doc_id"]]
-        topics = {span.doc_id: None for span in spans}
         for topic in topics:
             grades[topic] = max(grades.get(topic, 0), grade_of_source)
-        topics_of_quotes.append(set(topics))
     if topics_of_quotes:
-        for topic in set.intersection(*topics_of_quotes):  # it holds every quote
+        for topic in set.intersection(*map(set, topics_of_quotes)):
             grades[topic] = _DIRECT_ANSWER
     return grades

@@ -8,7 +8,7 @@ count.
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,8 @@ Flaws = defaultdict[str, list[str]]
 
 
 def testset_record(folder: Path) -> dict[str, Any]:
-    """Return the content of testset.json: name, when, for whom and how a set was generated; {}
-    without such a file.
+    """Return the content of testset.json, which states the name of a generated test set, and when, for
+    whom and how it was generated; {} without such a file.
 
     Raises:
         DataError: the file cannot be read, or is not an object of JSON.
@@ -85,29 +85,28 @@ def case(record: Mapping[str, Any]) -> Case:
     >>> case({"_id": "q1", "text": "Why?", "category": "multi_hop"}).category
     'multi_hop'
     """
-    labels = {
-        field: record[field]
-        for field in ("category", "query_type")
-        if isinstance(record.get(field), str)
-    }
+    labels = {}
+    for field in ("category", "query_type"):
+        if isinstance(record.get(field), str):
+            labels[field] = record[field]
     metadata = _metadata(record, ("_id", "text", *labels))
-    text, turns = _turns(string(record, "text"))
-    return Case(identifier(record), text, **labels, turns=turns, metadata=metadata)
+    question, turns = _split_conversation(string(record, "text"))
+    return Case(identifier(record), question, **labels, turns=turns, metadata=metadata)
 
 
-def _turns(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the last question of a conversation that is one text, and the turns before it.
+def _split_conversation(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the last question of a conversation that is one text, and the turns before it; a text that
+    is no conversation as it is, without turns.
 
-    >>> _turns("|user|: Who built it?\\n|agent|: Brunel.\\n|user|: When?")
+    >>> _split_conversation("|user|: Who built it?\\n|agent|: Brunel.\\n|user|: When?")
     ('When?', (('Who built it?', 'Brunel.'),))
-    >>> _turns("Why?")
+    >>> _split_conversation("Why?")
     ('Why?', ())
     """
-    start, *parts = _SPEAKER.split(
-        text
-    )  # the text before the first speaker, speaker, utterance, ...
-    speakers = parts[::2]
-    utterances = [part.strip() for part in parts[1::2]]
+    # The text before the first speaker, then speaker and utterance by turns.
+    start, *speakers_and_utterances = _SPEAKER.split(text)
+    speakers = speakers_and_utterances[::2]
+    utterances = [utterance.strip() for utterance in speakers_and_utterances[1::2]]
     questions = [number for number, speaker in enumerate(speakers) if speaker == "user"]
     if start or not questions:
         return text, ()
@@ -128,7 +127,11 @@ def string(record: Mapping[str, Any], field: str) -> str:
 
 
 def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:
-    """Put one judgement into `qrels`, which the caller is building; a repeated one is not an error."""
+    """Put one judgement into `qrels`, which the caller is building.
+
+    Raises:
+        DataError: the pair is judged already, with another grade.
+    """
     judged = qrels.setdefault(query_id, {})
     earlier = judged.setdefault(doc_id, value)
     if earlier != value:
@@ -185,22 +188,33 @@ def assemble(
             f"{source}: split {split!r} judges none of the {len(cases)} queries; a query "
             f"is {next(iter(cases))!r}, {example}; the ids must be the same"
         )
-    judged = {doc_id: None for case in kept for doc_id in qrels[case.query_id]}
-    flaws = {
-        f"queries have no judgement in split {split!r} and are left out": [
-            q for q in cases if q not in qrels
-        ],
-        "judged queries are not among the queries and are left out": [
-            q for q in qrels if q not in cases
-        ],
-        ABSENT_DOCUMENTS: [doc_id for doc_id in judged if doc_id not in corpus],
-        "documents are empty; they are kept and get no chunk": [
-            doc_id for doc_id, doc in corpus.items() if not (doc.text.strip() or doc.title.strip())
-        ],
-    }
-    warn_all(source, flaws)
+    _warn_of_flaws(split, corpus, cases, qrels, source)
     ordered = {case.query_id: qrels[case.query_id] for case in kept}
     return Dataset(name=name, split=split, corpus=corpus, cases=kept, qrels=ordered)
+
+
+def _warn_of_flaws(
+    split: str,
+    corpus: Mapping[str, Document],
+    cases: Mapping[str, Case],
+    qrels: Qrels,
+    source: str,
+) -> None:
+    """Warn of cases, judgements and documents without a counterpart, and of empty documents."""
+    without_judgement = [query_id for query_id in cases if query_id not in qrels]
+    without_case = [query_id for query_id in qrels if query_id not in cases]
+    judged = chain.from_iterable(qrels[query_id] for query_id in cases if query_id in qrels)
+    absent = [doc_id for doc_id in judged if doc_id not in corpus]
+    without_text = [
+        doc_id for doc_id, doc in corpus.items() if not (doc.text.strip() or doc.title.strip())
+    ]
+    flaws = {
+        f"queries have no judgement in split {split!r} and are left out": without_judgement,
+        "judged queries are not among the queries and are left out": without_case,
+        ABSENT_DOCUMENTS: absent,
+        "documents are empty; they are kept and get no chunk": without_text,
+    }
+    warn_all(source, flaws)
 
 
 def warn(source: str, flaw: str, ids: Collection[str]) -> None:
