@@ -4,7 +4,7 @@ import datetime
 import json
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -131,25 +131,21 @@ class Claude(Reader):
             RequestError: the list of batches could not be read.
         """
 
-        def apart_s(other: ClaudeBatch) -> float:
-            """Return the seconds between the creation of both batches."""
+        def seconds_apart(other: ClaudeBatch) -> float:
             return abs(other.created_at.timestamp() - batch.created)
 
         page = self._call(ClaudeBatches, self._client.get, f"{_BATCHES}?limit=1000")
         candidates = []
         for other in page.data:
             has_as_many = sum(other.request_counts.values()) == len(batch.requests)
-            if has_as_many and apart_s(other) < _MAX_CLOCK_DIFFERENCE_S:
+            if has_as_many and seconds_apart(other) < _MAX_CLOCK_DIFFERENCE_S:
                 candidates.append(other)
-        candidates.sort(key=apart_s)
+        candidates.sort(key=seconds_apart)
         return [other.id for other in candidates]
 
     def poll(self, batch: "Batch") -> int | Outcomes:
         """Return the number of requests of a batch that are done; once the batch has ended, a pair
         (key, outcome) per request instead.
-
-        The outcome is the `Reply`; the server's words, if the request failed; or the type of a result
-        without content: "expired" or "canceled".
 
         Raises:
             RequestError: the state or the results could not be read.
@@ -159,17 +155,15 @@ class Claude(Reader):
         if state.processing_status != "ended":
             return len(batch.requests) - state.request_counts.get("processing", 0)
         text = self._text(self._client.get, f"{path}/results", BATCH_TIMEOUT_S)
-        outcomes: Outcomes = []
-        for content in text.split("\n"):
-            if not content.strip():
-                continue
-            line = self.in_form(ClaudeLine, content)
-            body = line.result.get("message") or line.result.get("error")
-            outcome: Reply | str = str(line.result.get("type"))
-            if body:
-                outcome = outcome_of(self._reply, body)
-            outcomes.append((line.custom_id, outcome))
-        return outcomes
+        lines = [self.in_form(ClaudeLine, line) for line in text.split("\n") if line.strip()]
+        return [(line.custom_id, self._outcome(line.result)) for line in lines]
+
+    def _outcome(self, result: Mapping[str, Any]) -> Reply | str:
+        """Return the outcome of a request in a batch: its reply, the server's words if it failed, or the
+        type of a result without content: "expired" or "canceled".
+        """
+        body = result.get("message") or result.get("error")
+        return outcome_of(self._reply, body) if body else str(result.get("type"))
 
     def _call(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
         """Return the reply to a call about batches, in its form; raises RequestError."""
@@ -204,20 +198,33 @@ class Claude(Reader):
             body["system"] = request.system
         if self._takes_temperature:
             body["temperature"] = request.temperature
-        if request.schema is not None and self._takes_schema:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
-        elif request.schema is not None:
-            tool = {
-                "name": _TOOL,
-                "description": "Give the reply in this form.",
-                "input_schema": request.schema,
-            }
-            body["tools"] = [tool]
-            body["tool_choice"] = {"type": "tool", "name": _TOOL}
+        if request.schema is not None:
+            body |= self._form_of_reply(request.schema)
         return body
 
+    def _form_of_reply(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a request's body that ask for a reply in the form of a schema."""
+        if self._takes_schema:
+            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+        tool = {
+            "name": _TOOL,
+            "description": "Give the reply in this form.",
+            "input_schema": schema,
+        }
+        return {"tools": [tool], "tool_choice": {"type": "tool", "name": _TOOL}}
+
     def _text(self, call: Callable[..., str], path: str, timeout_s: float, **content: Any) -> str:
-        """Return the body of a reply to a call of the SDK's client; raises RequestError."""
+        """Call the SDK's client, and return the body of the reply.
+
+        Args:
+            call: a method of the client, `post` or `get`.
+            path: below the provider's address.
+            timeout_s: the seconds that the reply may take.
+            content: as for the method.
+
+        Raises:
+            RequestError: the request failed.
+        """
         import anthropic
 
         try:
@@ -225,19 +232,15 @@ class Claude(Reader):
             return call(path, cast_to=str, options=options, **content)
         except anthropic.APIStatusError as exc:
             reply = exc.response
-            failed = self.refused(exc.status_code, reply.text, reply.headers, _HINTS)
+            failure = self.refused(exc.status_code, reply.text, reply.headers, _HINTS)
         except anthropic.APIConnectionError as exc:
             cause: Any = exc.__cause__ or exc
             url = str(self._client.base_url).rstrip("/")
-            failed = self.failure_of(
-                cause,
-                url,
-                timeout_s,
-                "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL",
-            )
+            way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
+            failure = self.failure_of(cause, url, timeout_s, way_out)
         # raised outside of the `except` blocks: there, the SDK's error, which holds the request and its
         # key, would become its context
-        raise failed
+        raise failure
 
     def _adapted(self, failed: RequestError, body: dict[str, Any]) -> bool:
         """Leave out the parameter that the model refuses; return False if the failure has another
@@ -261,21 +264,19 @@ class Claude(Reader):
     def _reply(self, text: str, latency_s: float) -> Reply:
         """Return the reply in a response; raises RequestError if it has another form."""
         reply = self.in_form(ClaudeReply, text)
-        parts = []
+        texts = []
         for block in reply.content:
             if block.type == "text":
-                parts.append(block.text or "")
-            elif block.type == "tool_use" and block.name == _TOOL:
-                parts.append(json.dumps(block.input, ensure_ascii=False))
+                texts.append(block.text or "")
+            elif block.type == "tool_use" and block.name == _TOOL:  # it has the form of a schema
+                texts.append(json.dumps(block.input, ensure_ascii=False))
         usage = reply.usage
-        input_tokens = usage.input_tokens
         # Tokens of the provider's cache are paid for, and not part of `usage.input_tokens`.
-        input_tokens += usage.cache_creation_input_tokens
-        input_tokens += usage.cache_read_input_tokens
+        cached_tokens = usage.cache_creation_input_tokens + usage.cache_read_input_tokens
         return Reply(
-            "".join(parts),
+            "".join(texts),
             reply.model or self._model,
-            input_tokens,
+            usage.input_tokens + cached_tokens,
             usage.output_tokens,
             latency_s,
             _FINISHES.get(reply.stop_reason or "", "stop"),

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.extension import takes
@@ -80,38 +80,71 @@ def generate_many(
     pending = [pair for pair in requests if pair not in known]
     at_once = min(concurrency, getattr(llm, "max_concurrency", None) or concurrency)
     stop = threading.Event()
-    accepted_options = dict(options)
-    if schema is not None and not takes(llm.generate, "prompt", options=[*options]):
-        del accepted_options["schema"]  # prompts state the form of their reply, too
-    takes_sample = takes(llm.generate, "prompt", options=[*accepted_options, "sample"])
-
-    def call(pair: _Pair) -> Completion:
-        """Return the model's completion of a prompt; raises what the model raises."""
-        if isinstance(llm, StoredLLM):
-            n_at_once = min(at_once, len(pending))
-            return llm.fetch(requests[pair], timeout_s=timeout_s, stop=stop, n_at_once=n_at_once)
-        text, sample = pair
-        call_options = dict(accepted_options)
-        if sample and takes_sample:
-            call_options["sample"] = sample
-        return _checked(llm, llm.generate(text, **call_options))
-
+    if isinstance(llm, StoredLLM):
+        n_at_once = min(at_once, len(pending))
+        call = _call_of_provider(llm, requests, timeout_s, stop, n_at_once)
+    else:
+        call = _call_of_user_model(llm, options)
     try:
         with progress_bar(len(requests), label or llm.name, "replies", initial=len(known)) as bar:
             received = _send_all(pending, call, llm.name, at_once, bar)
     finally:
         # after Ctrl-C, threads send nothing more; a reply that still arrives goes to the store
         stop.set()
-    completions = known | received
-    in_order: list[Completion] = []
-    repeated: set[_Pair] = set()
+    return _in_order(pairs, known | received)
+
+
+def _call_of_provider(
+    llm: StoredLLM,
+    requests: Mapping[_Pair, Request],
+    timeout_s: float,
+    stop: threading.Event,
+    n_at_once: int,
+) -> Callable[[_Pair], Completion]:
+    """Return a function that asks a provider for the completion of a pair (prompt, sample)."""
+    return lambda pair: llm.fetch(
+        requests[pair], timeout_s=timeout_s, stop=stop, n_at_once=n_at_once
+    )
+
+
+def _call_of_user_model(llm: LLM, options: Mapping[str, Any]) -> Callable[[_Pair], Completion]:
+    """Return a function that asks a user's model for the completion of a pair (prompt, sample).
+
+    `schema` and `sample` are passed only to a `generate` that takes them.
+    """
+    accepted = dict(options)
+    if "schema" in options and not takes(llm.generate, "prompt", options=[*options]):
+        del accepted["schema"]  # prompts state the form of their reply, too
+    takes_sample = takes(llm.generate, "prompt", options=[*accepted, "sample"])
+
+    def call(pair: _Pair) -> Completion:
+        text, sample = pair
+        extra: dict[str, Any] = {"sample": sample} if sample and takes_sample else {}
+        return _checked(llm, llm.generate(text, **accepted, **extra))
+
+    return call
+
+
+def _in_order(pairs: Sequence[_Pair], completions: Mapping[_Pair, Completion]) -> list[Completion]:
+    """Return the completion of each pair; a pair that comes again costs nothing, as it was paid for
+    once.
+    """
+    in_order = []
+    paid: set[_Pair] = set()
     for pair in pairs:
         completion = completions[pair]
-        if pair in repeated:
-            completion = _without_costs(completion)  # the request was paid for once
-        in_order.append(completion)
-        repeated.add(pair)
+        in_order.append(_without_costs(completion) if pair in paid else completion)
+        paid.add(pair)
     return in_order
+
+
+class _Attempt(NamedTuple):
+    """The completion of a request; `concerns_all` is True for a failure that every other request would
+    meet, too.
+    """
+
+    completion: Completion
+    concerns_all: bool
 
 
 def _send_all(
@@ -126,6 +159,13 @@ def _send_all(
     After a failure that every request would meet, no further request is sent, and the pairs without a
     completion get the completion of the failure.
 
+    Args:
+        pairs: what to send.
+        call: sends the request of a pair.
+        name: of the model.
+        at_once: the number of threads.
+        bar: shows the progress.
+
     Raises:
         ConfigError: a request cannot be made at all.
     """
@@ -137,15 +177,14 @@ def _send_all(
         name=name,
         meanwhile=lambda: bar.update(0),
     )
-    for pair, outcome in work:
-        if isinstance(outcome, BaseException):
-            raise outcome
-        completion, concerns_all_requests = outcome
-        completions[pair] = completion
+    for pair, attempt in work:
+        if isinstance(attempt, BaseException):
+            raise attempt
+        completions[pair] = attempt.completion
         bar.update(1)
-        if concerns_all_requests:
+        if attempt.concerns_all:
             for unsent in work.stop():
-                completions[unsent] = completion
+                completions[unsent] = attempt.completion
                 bar.update(1)
     return completions
 
@@ -191,21 +230,18 @@ def _without_costs(completion: Completion) -> Completion:
     return replace(completion, cached=True, latency_s=0.0)
 
 
-def _attempt(
-    call: Callable[[_Pair], Completion], pair: _Pair, name: str
-) -> tuple[Completion, bool]:
-    """Return the completion of a request, and True if every other request would fail alike. A failed
-    request has an empty text and the reason in `error`.
+def _attempt(call: Callable[[_Pair], Completion], pair: _Pair, name: str) -> _Attempt:
+    """Return the completion of a request; one that failed has an empty text and the reason in `error`.
 
     Raises:
         ConfigError: the request cannot be made at all.
     """
     try:
-        return call(pair), False
+        return _Attempt(call(pair), concerns_all=False)
     except ConfigError:
         raise
     except Exception as exc:  # a user's model may raise anything, and the others continue
         reason = str(exc) if isinstance(exc, ModelError) else f"{type(exc).__name__}: {exc}"
         failure = getattr(exc, "failure", None) or FailureKind.ERROR
-        concerns_all_requests = isinstance(exc, RequestError) and exc.stop
-        return Completion("", name, error=reason, failure=failure), concerns_all_requests
+        completion = Completion("", name, error=reason, failure=failure)
+        return _Attempt(completion, concerns_all=isinstance(exc, RequestError) and exc.stop)

@@ -44,8 +44,8 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
     keys of the requests in these batches.
 
     One call need not answer all requests: call again with those that have no stored reply, until
-    it returns an empty set. `_answered` states which batches a call waits for, `_submitted` which
-    requests are asked directly.
+    it returns an empty set. `_start_batches` states which batches a call waits for,
+    `_submit_missing` which requests are asked directly.
 
     Raises:
         ConfigError: a model has no such interface; nothing has been sent then.
@@ -54,17 +54,12 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
             a reason that all others share.
     """
     for request in requests:
-        if request.system == EMBEDDING or request.provider not in ("anthropic", "openai"):
-            raise ConfigError(
-                f"{request.name} is not asked in batches: they are for answers and "
-                "verdicts of anthropic:<model> and openai:<model>. Leave out --batch, or first run "
-                'without it what asks this model alone (vectors: with llm = "extractive" and without '
-                "a judge); replies that are stored are not asked for again"
-            )
+        _check_has_batches(request)
     groups = grouped(requests, lambda request: request.name).items()
     models = {stored_llm(name): group for name, group in groups}
     try:
-        return _answered(models, log)
+        running = _start_batches(models, log)
+        _wait_for(running, log)
     except KeyboardInterrupt:
         pending: list[Batch] = []
         for llm in models:
@@ -75,6 +70,18 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
                 "them."
             )
         raise
+    return {request.key for _, batch in running for request in batch.requests}
+
+
+def _check_has_batches(request: Request) -> None:
+    """Raise ConfigError for a request that no batch interface takes."""
+    if request.system == EMBEDDING or request.provider not in ("anthropic", "openai"):
+        raise ConfigError(
+            f"{request.name} is not asked in batches: they are for answers and "
+            "verdicts of anthropic:<model> and openai:<model>. Leave out --batch, or first run "
+            'without it what asks this model alone (vectors: with llm = "extractive" and without '
+            "a judge); replies that are stored are not asked for again"
+        )
 
 
 def pending_batches(account: str = "") -> list[Batch]:
@@ -98,41 +105,43 @@ def described(batches: Sequence[Batch]) -> str:
     """Describe batches, a clause per model: the number of requests, when the first batch was
     submitted, the highest possible price, and the names of the batches.
     """
-    parts = list[str]()
+    clauses = list[str]()
     for account, group in grouped(batches, lambda batch: batch.account).items():
         requests = [request for batch in group for request in batch.requests]
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(group[0].created))
         bound = _bound(requests)
         cost = f"at most ${bound:.4f}" if bound else "an unknown price"
         names = ", ".join(batch.name for batch in group)
-        parts.append(
+        clauses.append(
             f"{len(requests)} requests to {account.strip()} since {since}, for {cost} ({names})"
         )
-    return "; ".join(parts)
+    return "; ".join(clauses)
 
 
-def _answered(
+def _start_batches(
     models: Mapping[StoredLLM, Sequence[Request]], log: Callable[[str], None]
-) -> set[str]:
-    """Submit requests by model, or take up the batches of an earlier command; store their replies and
-    return the keys of the requests in these batches.
+) -> list[tuple[StoredLLM, Batch]]:
+    """Return the batches of an earlier command that are still pending; if there are none, submit the
+    requests of each model in new ones.
 
-    Nothing new is submitted if a batch of an earlier command is pending. With a budget one model
-    submits: the next one would wait for the room in the budget that the first has reserved.
-    Requests that contain a dry run's placeholder for a reply are left out.
+    With a budget one model submits: the next one would wait for the room in the budget that the first
+    has reserved. Requests that contain a dry run's placeholder for a reply are left out.
     """
-    running: list[tuple[StoredLLM, Batch]] = []
-    for llm in models:
-        running += [(llm, batch) for batch in _submitted(llm, (), log)]
-    if not running:
-        for llm, group in models.items():
-            final = [request for request in group if STAND_IN not in request.prompt]
-            running += [(llm, batch) for batch in _submitted(llm, final, log)]
-            if running and llm.settings.max_cost is not None:
-                break
-    keys: set[str] = set()  # of the requests that this call waits for
-    for _, batch in running:
-        keys.update(request.key for request in batch.requests)
+    earlier = [(llm, batch) for llm in models for batch in _submit_missing(llm, (), log)]
+    if earlier:
+        return earlier
+    started: list[tuple[StoredLLM, Batch]] = []
+    for llm, requests in models.items():
+        complete = [request for request in requests if STAND_IN not in request.prompt]
+        started += [(llm, batch) for batch in _submit_missing(llm, complete, log)]
+        if started and llm.settings.max_cost is not None:
+            break
+    return started
+
+
+def _wait_for(batches: Sequence[tuple[StoredLLM, Batch]], log: Callable[[str], None]) -> None:
+    """Ask for the state of each batch until it has ended, and store its replies; log each new state."""
+    running = list(batches)
     logged: set[str] = set()
     unreadable: Counter[str] = Counter()
     while running:
@@ -145,7 +154,57 @@ def _answered(
                 log(state)
                 logged.add(state)
         time.sleep(POLL_S if running else 0)
-    return keys
+
+
+def _submit_missing(
+    llm: StoredLLM, requests: Sequence[Request], log: Callable[[str], None]
+) -> list[Batch]:
+    """Submit the requests that are neither stored nor in a pending batch, and return all batches
+    that the model works on, pending and new.
+
+    The first request with a schema and the first without are not put into a batch but asked
+    directly (`_ask_directly`). Requests for which the budget has no room are not submitted. No other
+    process submits for this model meanwhile.
+    """
+    with replies.claim(digest("batch", _account(llm))):
+        running = _pending_with_ids(llm, log)
+        submitted_keys = {request.key for batch in running for request in batch.requests}
+        missing = []
+        for request, reply in zip(requests, replies.lookup_many(requests), strict=True):
+            if reply is None and request.key not in submitted_keys:
+                missing.append(request)
+        for first in _first_of_each_form(missing):
+            _ask_directly(llm, first)
+            missing.remove(first)  # also one that failed alone: a later call submits it
+        while missing:
+            submitted = _submit(llm, missing)
+            if submitted is None:
+                break
+            running.append(submitted)
+            missing = missing[len(submitted.requests) :]
+    return running
+
+
+def _pending_with_ids(llm: StoredLLM, log: Callable[[str], None]) -> list[Batch]:
+    """Return the pending batches of a model that its provider knows."""
+    recognised = [_with_id(llm, batch, log) for batch in pending_batches(_account(llm))]
+    return [batch for batch in recognised if batch is not None]
+
+
+def _ask_directly(llm: StoredLLM, request: Request) -> None:
+    """Ask for the reply to one request and store it, so that an error which all requests would meet
+    shows at once, not after hours. An error of this request alone is ignored.
+
+    Raises:
+        RequestError: the request failed for a reason that others share.
+    """
+    try:
+        llm.fetch(request)
+    except RequestError as exc:
+        is_unreadable = exc.failure is FailureKind.UNREADABLE
+        concerns_others = exc.stop or exc.tries > 1 or is_unreadable
+        if concerns_others:
+            raise
 
 
 def _account(llm: StoredLLM) -> str:
@@ -158,50 +217,13 @@ def _bound(requests: Sequence[Request]) -> float:
     return BATCH_PRICE * math.fsum(map(bound_of, requests))
 
 
-def _submitted(
-    llm: StoredLLM, requests: Sequence[Request], log: Callable[[str], None]
-) -> list[Batch]:
-    """Submit the requests that are neither stored nor in a pending batch, and return all batches
-    that the model works on.
-
-    The first request with a schema and the first without are not put into a batch but asked
-    directly: an error that all requests would meet shows at once, not after hours. It is raised;
-    an error of such a request alone is not, and the request stays for a batch. Requests for which
-    the budget has no room are not submitted.
-    """
-    with replies.claim(digest("batch", _account(llm))):
-        running = []
-        submitted_keys: set[str] = set()
-        for pending in pending_batches(_account(llm)):
-            batch = _recognised(llm, pending, log)
-            if batch is not None:
-                running.append(batch)
-                submitted_keys.update(request.key for request in batch.requests)
-        new = []
-        for request, reply in zip(requests, replies.lookup_many(requests), strict=True):
-            if reply is None and request.key not in submitted_keys:
-                new.append(request)
-        for first in _first_of_each_form(new):
-            try:
-                llm.fetch(first)
-            except RequestError as exc:
-                is_unreadable = exc.failure is FailureKind.UNREADABLE
-                concerns_others = exc.stop or exc.tries > 1 or is_unreadable
-                if concerns_others:
-                    raise
-            new.remove(first)
-        while new and (submitted := _submit(llm, new)):
-            running.append(submitted)
-            new = new[len(submitted.requests) :]
-    return running
-
-
 def _first_of_each_form(requests: Sequence[Request]) -> list[Request]:
     """Return the first request with a schema and the first without one, if there are any."""
-    first_of: dict[bool, Request] = {}
+    first_by_form: dict[bool, Request] = {}
     for request in requests:
-        first_of.setdefault(request.schema is None, request)
-    return list(first_of.values())
+        has_schema = request.schema is not None
+        first_by_form.setdefault(has_schema, request)
+    return list(first_by_form.values())
 
 
 def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
@@ -212,8 +234,8 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
         ModelError: the provider did not take the batch.
     """
     max_tokens = max(request.max_tokens for request in requests)
-    n_that_fit = _MAX_TOKENS // max_tokens or 1
-    requests = requests[: min(_MAX_REQUESTS, n_that_fit)]
+    n_by_tokens = _MAX_TOKENS // max_tokens or 1
+    requests = requests[: min(_MAX_REQUESTS, n_by_tokens)]
     tag = digest(*(request.key for request in requests))
     requests, reservation = _reserve(llm, requests, tag)
     if not requests:
@@ -235,6 +257,29 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
     batch = batch._replace(id=batch_id)
     submissions.put(batch)
     return batch
+
+
+def _with_id(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch | None:
+    """Return a batch with its id. If a process was killed before it noted the id, ask the provider for
+    it; if the provider never got the batch, forget the batch and return None.
+    """
+    if batch.id:
+        return batch
+    for wait_s in (0.0, POLL_S):  # the submission may still be on its way, so ask twice
+        time.sleep(wait_s)
+        try:
+            candidates = RetryPolicy().run(partial(llm.client.find, batch), Event())
+        except RequestError as exc:
+            raise _explained(batch, exc) from exc
+        ids_of_other_batches = {other.id for other in submissions.pending()}
+        new_ids = [batch_id for batch_id in candidates if batch_id not in ids_of_other_batches]
+        if new_ids:
+            batch = batch._replace(id=new_ids[0])
+            submissions.put(batch)
+            return batch
+    log(f"The provider never got {described([batch])}")
+    _forget(batch, 0.0)
+    return None
 
 
 def _reserve(
@@ -261,29 +306,6 @@ def _reserve(
     return requests, 0
 
 
-def _recognised(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch | None:
-    """Return a batch with its id. If a process was killed before it noted the id, ask the provider for
-    it; if the provider never got the batch, forget the batch and return None.
-    """
-    if batch.id:
-        return batch
-    for wait_s in (0.0, POLL_S):  # the submission may still be on its way, so ask twice
-        time.sleep(wait_s)
-        try:
-            similar = RetryPolicy().run(partial(llm.client.find, batch), Event())
-        except RequestError as exc:
-            raise _explained(batch, exc) from exc
-        known_ids = {each.id for each in submissions.pending()}
-        new_ids = [batch_id for batch_id in similar if batch_id not in known_ids]
-        if new_ids:
-            batch = batch._replace(id=new_ids[0])
-            submissions.put(batch)
-            return batch
-    log(f"The provider never got {described([batch])}")
-    _forget(batch, 0.0)
-    return None
-
-
 def _explained(batch: Batch, exc: RequestError) -> RequestError:
     """Return a failure; its message names the missing interface if the server has none for batches."""
     if exc.status not in _NO_INTERFACE:
@@ -295,8 +317,8 @@ def _explained(batch: Batch, exc: RequestError) -> RequestError:
 
 
 def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outcomes:
-    """Return a sentence about a batch that has not ended or whose state could not be read, else the
-    outcomes of its requests.
+    """Ask for the state of a batch, and return the outcomes of its requests if it has ended; else a
+    sentence: how many requests are done, or why the state could not be read this time.
 
     `unreadable` counts, by the name of a batch, the states in a row that could not be read.
 
@@ -309,12 +331,7 @@ def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outco
         state: int | Outcomes = llm.client.poll(batch)
     except RequestError as exc:
         if exc.status == 404:
-            raise ModelError(
-                f"the provider has no such batch, or its results no longer: {described([batch])}. It "
-                "must be asked with the key, of the account and at the address that it was submitted "
-                f"with; results are kept for 29 days. {FORGET}={batch.name} forgets it, and the "
-                "same command then pays for its requests again"
-            ) from exc
+            raise ModelError(_lost_batch(batch)) from exc
         is_unreadable = exc.failure is FailureKind.UNREADABLE
         if is_unreadable:  # asked for again, as a state costs nothing
             unreadable[batch.name] += 1
@@ -330,10 +347,20 @@ def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outco
     return state
 
 
+def _lost_batch(batch: Batch) -> str:
+    """Return the message about a batch that its provider does not know."""
+    return (
+        f"the provider has no such batch, or its results no longer: {described([batch])}. It "
+        "must be asked with the key, of the account and at the address that it was submitted "
+        f"with; results are kept for 29 days. {FORGET}={batch.name} forgets it, and the "
+        "same command then pays for its requests again"
+    )
+
+
 def _collect(
     llm: StoredLLM,
     batch: Batch,
-    lines: Outcomes,
+    outcomes: Outcomes,
     log: Callable[[str], None],
 ) -> None:
     """Store the replies of a batch that has ended, settle its price and log its failed requests.
@@ -342,28 +369,34 @@ def _collect(
         ModelError: requests were canceled or refused, have expired, or have no result; the replies
             to the others are stored.
     """
-    outcomes: dict[str, Reply | str] = {}
-    for key, outcome in lines:  # a reply counts before a failure of the same request
-        if not isinstance(outcomes.get(key), Reply):
-            outcomes[key] = outcome
-    failed = []
+    outcome_by_key = _best_outcomes(outcomes)
+    failures = []  # in words
     cost = 0.0
     for request in batch.requests:
-        outcome = outcomes.get(request.key, "no result")
+        outcome = outcome_by_key.get(request.key, "no result")
         if isinstance(outcome, Reply):
             reply = replies.store(request, storable(outcome))
             cost += BATCH_PRICE * charged(request, reply)
         else:
-            failed.append(outcome)
+            failures.append(outcome)
     _forget(batch, cost)
     price = f" for ${cost:.4f}, half of the price" if cost else ""
-    log(f"batch {batch.id}: {len(batch.requests) - len(failed)} replies{price}")
-    if not failed:
+    log(f"batch {batch.id}: {len(batch.requests) - len(failures)} replies{price}")
+    if not failures:
         return
-    line = f"batch {batch.id}: {len(failed)} requests have no reply, the first: {failed[0]}"
-    if any(reason.startswith(_ENDED) for reason in failed):
+    line = f"batch {batch.id}: {len(failures)} requests have no reply, the first: {failures[0]}"
+    if any(reason.startswith(_ENDED) for reason in failures):
         raise ModelError(f"{line}; the same command submits them again")
     log(f"{line}; the runs ask for them alone")
+
+
+def _best_outcomes(outcomes: Outcomes) -> dict[str, Reply | str]:
+    """Return key of a request -> its outcome; of several, its reply, else the last failure."""
+    best: dict[str, Reply | str] = {}
+    for key, outcome in outcomes:
+        if not isinstance(best.get(key), Reply):
+            best[key] = outcome
+    return best
 
 
 def _forget(batch: Batch, cost: float) -> None:

@@ -11,7 +11,7 @@ import math
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
@@ -113,17 +113,20 @@ class DryRun:
 
         Args:
             name: the name of the model.
+            requests: the requests.
             found: the completions in the store; None for a request without one.
             shared: True if a later call would find the replies of this call in the store, so that a
                 request in both is counted once.
         """
         completions = []
         with self._lock:
-            prefix = "" if shared else f"{next(self._calls)} "  # makes keys differ between calls
+            key_prefix = (
+                "" if shared else f"{next(self._calls)} "
+            )  # makes keys differ between calls
             recorded = self._requests.setdefault(name, {})
             for request, completion in zip(requests, found, strict=True):
                 is_stored = completion is not None
-                recorded.setdefault(f"{prefix}{request.key}", (request, is_stored))
+                recorded.setdefault(f"{key_prefix}{request.key}", (request, is_stored))
                 completions.append(completion or _stand_in(name, request))
         return completions
 
@@ -179,48 +182,41 @@ def _stand_in(name: str, request: Request) -> Completion:
     return Completion(f"{STAND_IN * 4}({request.key})", name, failure=FailureKind.DRY_RUN)
 
 
-def _model_plan(model: str, noted: Sequence[tuple[Request, bool]]) -> ModelPlan:
+def _model_plan(model: str, requests: Sequence[tuple[Request, bool]]) -> ModelPlan:
     """Return the plan of a model: how many requests would be sent, with how many tokens, at what cost.
-
-    Tokens are estimated: those to be read from the length of the prompt (4 bytes each), those to be
-    written from the model's usual replies, else as a quarter of the allowed maximum. Costs are None
-    if the model has no known price.
 
     Args:
         model: its name.
-        noted: the requests, each with True if the store has a reply to it.
+        requests: the requests, each with True if the store has a reply to it.
     """
-    to_send = [request for request, is_stored in noted if not is_stored]
+    to_send = [request for request, is_stored in requests if not is_stored]
+    # The prompt of an uncertain request will contain a reply that is not known yet.
+    uncertain = [request for request in to_send if STAND_IN in request.prompt]
     usual_tokens = _usual_output_tokens(model)
-    price = price_of(model)
-    n_uncertain = 0
-    input_tokens = 0
-    output_tokens = []
-    max_output_tokens = 0
-    costs = []
-    max_costs = []
-    for request in to_send:
-        if STAND_IN in request.prompt:  # the real prompt will contain a reply that is not known yet
-            n_uncertain += 1
-        read = math.ceil(request.n_bytes / 4)
-        written = min(usual_tokens or request.max_tokens / 4, request.max_tokens)
-        input_tokens += read
-        output_tokens.append(written)
-        max_output_tokens += request.max_tokens
-        if price is not None:
-            costs.append(price.cost(read, math.ceil(written)))
-            max_costs.append(price.cost(read, request.max_tokens))
+    input_tokens = [math.ceil(request.n_bytes / 4) for request in to_send]
+    max_output_tokens = [request.max_tokens for request in to_send]
+    output_tokens = [min(usual_tokens or limit / 4, limit) for limit in max_output_tokens]
     return ModelPlan(
         model,
-        cached=len(noted) - len(to_send),
+        cached=len(requests) - len(to_send),
         to_send=len(to_send),
-        uncertain=n_uncertain,
-        input_tokens=input_tokens,
+        uncertain=len(uncertain),
+        input_tokens=sum(input_tokens),
         output_tokens=math.ceil(sum(output_tokens)),
-        max_output_tokens=max_output_tokens,
-        cost=None if price is None else math.fsum(costs),
-        max_cost=None if price is None else math.fsum(max_costs),
+        max_output_tokens=sum(max_output_tokens),
+        cost=_total_cost(model, input_tokens, map(math.ceil, output_tokens)),
+        max_cost=_total_cost(model, input_tokens, max_output_tokens),
     )
+
+
+def _total_cost(
+    model: str, input_tokens: Iterable[int], output_tokens: Iterable[int]
+) -> float | None:
+    """Return the cost of requests with these tokens in US dollars; None if the model has no known price."""
+    price = price_of(model)
+    if price is None:
+        return None
+    return math.fsum(map(price.cost, input_tokens, output_tokens))
 
 
 def _usual_output_tokens(model: str) -> float | None:

@@ -93,7 +93,7 @@ def current_settings(
     """Return settings with the given values, and the others from the environment.
 
     The variables are RAGBENCH_REPLIES, RAGBENCH_MAX_COST, RAGBENCH_BUDGET and
-    RAGBENCH_ALLOW_UNPRICED. Inside `settings_in_force` a call without values returns the settings in
+    RAGBENCH_ALLOW_UNPRICED. Inside `in_force` a call without values returns the settings in
     force, whatever the environment holds. `account` names the budget if the environment does not;
     without either, the budget is one of this process alone.
 
@@ -103,20 +103,27 @@ def current_settings(
     Raises:
         ConfigError: a value is invalid.
     """
-    if _in_force is not None and (replies, max_cost, allow_unpriced) == (None, None, False):
+    is_without_values = (replies, max_cost, allow_unpriced) == (None, None, False)
+    if _in_force is not None and is_without_values:
         return _in_force
-    text = os.environ.get("RAGBENCH_MAX_COST", "").strip()
-    if max_cost is None and text:
-        try:
-            max_cost = float(text)
-        except ValueError:
-            raise ConfigError(_no_cost(text)) from None
+    if max_cost is None:
+        max_cost = _max_cost_of_environment()
     return Settings(
         replies or os.environ.get("RAGBENCH_REPLIES") or "on",
         None if max_cost is None else float(max_cost),
         os.environ.get("RAGBENCH_BUDGET") or account or _OWN_BUDGET,
         allow_unpriced or bool(os.environ.get("RAGBENCH_ALLOW_UNPRICED")),
     )
+
+
+def _max_cost_of_environment() -> float | None:
+    text = os.environ.get("RAGBENCH_MAX_COST", "").strip()
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(_no_cost(text)) from None
 
 
 def _no_cost(value: object) -> str:

@@ -44,6 +44,8 @@ _LONGEST_BODY = 300
 _LONGEST_PAUSE_S = 600.0
 _LONGEST_BACKOFF_S = 30.0
 _BUSY = {429, 503, 529}
+_PASSING = {408, 409}  # a time-out of the server, a conflict
+_REFUSED_FOR_ALL = {401, 402, 403, 404}  # the key, the account, the model or the address is wrong
 _TRIES = 5
 _TRIES_IF_BUSY = 8
 # A client that gets a waiting time may get it many times: others are in the same queue.
@@ -149,19 +151,17 @@ class Reader:
                 FailureKind.REFUSED,
                 stop=True,
             )
-        if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
+        is_broken = status >= 500 and status != 501
+        if status in _BUSY or status in _PASSING or is_broken:
             wait_s = _retry_after(headers.get("retry-after"))
-            tries = _TRIES
-            if status in _BUSY:
-                tries = _TRIES_IF_BUSY if wait_s is None else _TRIES_IF_ASKED_TO_WAIT
             return RequestError(
                 f"{self.name}: {detail}",
                 _KINDS_BY_STATUS.get(status, FailureKind.SERVER_ERROR),
                 status=status,
-                tries=tries,
+                tries=_tries_after(status, wait_s),
                 wait_s=wait_s,
             )
-        concerns_all_requests = status in (401, 402, 403, 404)
+        concerns_all_requests = status in _REFUSED_FOR_ALL
         hint = "the server refuses"
         if not concerns_all_requests:
             hint += " this request: check its length, max_tokens and temperature"
@@ -178,29 +178,25 @@ class Reader:
     ) -> RequestError:
         """Return the failure behind an error of httpx, of httpx2 (its successor) or of our bounds on replies.
 
-        - A reply out of bounds may have been paid for. If it was late, the request is sent once more; if
-          it was too large, never, as the next reply would be as large. A redirect to another host
-          (REFUSED) was not paid for, and ends the run.
-        - No server at the address: nothing was paid, and four tries are made, since a server may be
-          starting.
-        - No reply in time, or a connection that ended before the reply: the server may have done
-          the work, so the request is sent only once more.
+        Args:
+            exc: the error.
+            address: of the server.
+            timeout_s: the time that the request had.
+            way_out: what to do if no server answers, for the message.
         """
         reason = self.clean(str(exc) or type(exc).__name__)
         if isinstance(exc, OutOfBoundsError):
-            if exc.failure is FailureKind.REFUSED:
-                return RequestError(reason, exc.failure, stop=True)
-            tries = 2 if exc.failure is FailureKind.TIMEOUT else 1
-            return RequestError(reason, exc.failure, tries=tries, paid=True)
+            return _failure_out_of_bounds(exc.failure, reason)
         # by name, as httpx and httpx2 have different classes
         class_names = {class_.__name__ for class_ in type(exc).__mro__}
         if class_names & {"ConnectError", "ConnectTimeout"}:
             return RequestError(
                 f"{self.name}: no server answers at {self.clean(address)} ({reason}); {way_out}",
                 FailureKind.UNREACHABLE,
-                tries=4,
+                tries=4,  # nothing was paid, and the server may be starting
                 stop=True,
             )
+        # From here on the server may have done the work, so the request is sent only once more.
         if "TimeoutException" in class_names:
             return RequestError(
                 f"{self.name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less",
@@ -214,6 +210,25 @@ class Reader:
             tries=2,
             paid=True,
         )
+
+
+def _tries_after(status: int, wait_s: float | None) -> int:
+    """Return how often a request is sent in all if the server replies with a status that may pass.
+
+    `wait_s` is the time that the server asks to wait; None if it does not.
+    """
+    if status not in _BUSY:
+        return _TRIES
+    return _TRIES_IF_BUSY if wait_s is None else _TRIES_IF_ASKED_TO_WAIT
+
+
+def _failure_out_of_bounds(kind: FailureKind | None, reason: str) -> RequestError:
+    """Return the failure of a reply that our bounds did not let through."""
+    if kind is FailureKind.REFUSED:  # a redirect to another host: not paid, and the same for all
+        return RequestError(reason, kind, stop=True)
+    # A late reply is asked for once more; one that was too large would be as large again.
+    tries = 2 if kind is FailureKind.TIMEOUT else 1
+    return RequestError(reason, kind, tries=tries, paid=True)
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
@@ -261,9 +276,13 @@ def snake_case(name: str) -> str:
 
 
 def server_message(body: str) -> str:
-    """Return the server's own message if its body has one, else the body; on one line, abridged."""
+    """Return the server's own message if its body has one, else the body; on one line, abridged.
+
+    >>> server_message('{"error": {"message": "no such model"}}'), server_message("Bad gateway")
+    ('no such model', 'Bad gateway')
+    """
     message = body
-    with suppress(ValueError, RecursionError, AttributeError):
+    with suppress(ValueError, RecursionError, AttributeError):  # the body has another form
         content = json.loads(body)
         error = content.get("error", content)
         stated = error.get("message") if isinstance(error, dict) else error
@@ -337,12 +356,7 @@ class RetryPolicy:
             except RequestError as exc:
                 tried += 1
                 if tried >= min(exc.tries, max_tries):
-                    message = str(exc)
-                    if tried > 1:
-                        message += f" after {tried} tries"
-                        if advice:
-                            message += f"; {advice} later"
-                    raise exc.reworded(message) from None
+                    raise _last_failure(exc, tried, advice) from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
                     raise exc.reworded(
                         f"{exc}; the server asks to wait {exc.wait_s:.0f} s, and the longest wait "
@@ -369,3 +383,11 @@ class RetryPolicy:
             return
         with self._lock:  # the server's wish holds for the requests of all threads
             self._not_before = max(self._not_before, time.monotonic() + asked_s)
+
+
+def _last_failure(exc: RequestError, tried: int, advice: str) -> RequestError:
+    """Return a failure with the number of tries, and the advice, in its message if there were several."""
+    if tried == 1:
+        return exc.reworded(str(exc))
+    later = f"; {advice} later" if advice else ""
+    return exc.reworded(f"{exc} after {tried} tries{later}")

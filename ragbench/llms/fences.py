@@ -29,13 +29,13 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
     '311561e7'
     """
     folded = [without_surrogates(text).casefold() for text in texts]
-    sha = hashlib.sha256()
+    sha_of_texts = hashlib.sha256()
     for text in folded:
-        sha.update(f"{len(text)}:{text}".encode())
+        sha_of_texts.update(f"{len(text)}:{text}".encode())
     searched = [*folded, *map(_bare, folded)]
-    for i in count():
-        number = i.to_bytes(8, "big")
-        code = hashlib.sha256(sha.digest() + number).hexdigest()[:digits]
+    for number in count():
+        sha = hashlib.sha256(sha_of_texts.digest() + number.to_bytes(8, "big"))
+        code = sha.hexdigest()[:digits]
         if not any(code in text for text in searched):
             return code
     raise AssertionError("not reached: there is always another code")

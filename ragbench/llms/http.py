@@ -83,9 +83,12 @@ class Transport(Reader):
         way_out: str,
         **content: Any,
     ) -> Response:
-        """Return the reply to one request, of any status.
+        """Send one request, and return its reply, of any status.
 
         Args:
+            method: of HTTP, such as "POST".
+            url: the address.
+            timeout_s: the seconds that the whole reply may take.
             way_out: a hint for the error message if no server answers.
             content: as for `httpx.Client.build_request`: json, data, headers. No cookies are kept.
 
@@ -123,6 +126,15 @@ class Server(Transport):
     def __init__(
         self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str
     ) -> None:
+        """Open a client of the server at `base_url`.
+
+        Args:
+            name: the name of the provider in errors.
+            base_url: the address, to which paths are appended.
+            key: the key of the user; None for a server without keys.
+            hints: HTTP status of an error -> the advice for it.
+            way_out: the advice if the server does not answer.
+        """
         if key:
             super().__init__(name, secrets=(key,), headers={"Authorization": f"Bearer {key}"})
         else:

@@ -39,17 +39,18 @@ class Ollama(Server):
     """One model of one Ollama server."""
 
     def __init__(self, model: str, base_url: str) -> None:
+        """Open a client of the model at an address."""
         missing = f"no such model; run `ollama pull {model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
         super().__init__(
             f"ollama:{model}",
             base_url,
-            None,
-            {404: missing},
-            "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs",
+            key=None,
+            hints={404: missing},
+            way_out="start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs",
         )
         self.origin = self.address
         self._model = model
-        self._context = _SMALLEST_CONTEXT
+        self._context = _SMALLEST_CONTEXT  # tokens of the context window; see `_context_for`
         self._lock = threading.Lock()
 
     def send(self, request: Request, timeout_s: float) -> Reply:

@@ -96,6 +96,7 @@ class OpenAI(Server):
     """
 
     def __init__(self, model: str, base_url: str, key: str | None) -> None:
+        """Open a client of the model at an address, which asks with a key, or without one for None."""
         hints = {
             401: "the key was refused; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY to a valid "
             "one",
@@ -140,15 +141,7 @@ class OpenAI(Server):
         Raises:
             RequestError: the upload or the submission failed.
         """
-        lines = []
-        for request in batch.requests:
-            line = {
-                "custom_id": request.key,
-                "method": "POST",
-                "url": _CHAT,
-                "body": self._payload(request),
-            }
-            lines.append(json.dumps(line))
+        lines = [json.dumps(self._line_of_batch(request)) for request in batch.requests]
         content = "\n".join(lines).encode()
         form = {"data": {"purpose": "batch"}, "files": {"file": ("batch.jsonl", content)}}
         file = self._call(BatchObject, "POST", "/files", **form)
@@ -159,6 +152,14 @@ class OpenAI(Server):
             "metadata": {"tag": batch.tag},
         }
         return self._call(BatchObject, "POST", "/batches", json=order).id
+
+    def _line_of_batch(self, request: Request) -> dict[str, Any]:
+        return {
+            "custom_id": request.key,
+            "method": "POST",
+            "url": _CHAT,
+            "body": self._payload(request),
+        }
 
     def find(self, batch: "Batch") -> list[str]:
         """Return the ids of the server's batches with the tag of this one; [] if there is none.
@@ -205,21 +206,19 @@ class OpenAI(Server):
         return outcomes
 
     def _outcomes_in_file(self, file_id: str) -> Outcomes:
-        """Return the key and the outcome of each request in a file of results: its reply, or in words
-        why there is none.
-        """
+        """Return the key and the outcome of each request in a file of results."""
         text = self.text("GET", f"/files/{file_id}/content", BATCH_TIMEOUT_S)
-        outcomes: Outcomes = []
-        for content in text.split("\n"):
-            if not content.strip():
-                continue
-            line = self.in_form(BatchLine, content)
-            error = line.error or {}
-            response = line.response or {}
-            ending = _OUTCOMES.get(str(error.get("code")))
-            body = response.get("body") or {"error": line.error}
-            outcomes.append((line.custom_id, ending or outcome_of(self._reply, body)))
-        return outcomes
+        lines = [self.in_form(BatchLine, line) for line in text.split("\n") if line.strip()]
+        return [(line.custom_id, self._outcome(line)) for line in lines]
+
+    def _outcome(self, line: BatchLine) -> Reply | str:
+        """Return the outcome of a request in a batch: its reply, else in words why there is none."""
+        error = line.error or {}
+        ending = _OUTCOMES.get(str(error.get("code")))  # such as "expired"
+        if ending:
+            return ending
+        response = line.response or {}
+        return outcome_of(self._reply, response.get("body") or {"error": line.error})
 
     def _call(self, form: type[Form], method: str, path: str, **content: Any) -> Form:
         """Return the reply to a call about files or batches; raises RequestError."""
@@ -273,7 +272,7 @@ class OpenAI(Server):
             content = "".join(part.text or "" for part in content)
         finish = _FINISHES.get(choice.finish_reason or "", "stop")
         refusal = choice.message.refusal
-        if refusal:
+        if refusal:  # it takes the place of the content
             content = content or refusal
             finish = "refusal"
         usage = reply.usage or ChatUsage()

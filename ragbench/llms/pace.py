@@ -90,8 +90,9 @@ class Pace:
             return False  # it is alone, so the time-out of the HTTP client decides
         with self._changed:
             silent_since = max(self._last_reply, turn.sent_at)
-            is_dead = now - silent_since > 2 * turn.timeout_s
-            return is_dead or now - turn.certainly_begun_at > turn.timeout_s
+            is_server_dead = now - silent_since > 2 * turn.timeout_s
+            is_overdue = now - turn.certainly_begun_at > turn.timeout_s
+            return is_server_dead or is_overdue
 
     def _note_reply(self, turn: _Turn) -> None:
         """Allow one more request at a time after a fast reply, and note which other requests the server

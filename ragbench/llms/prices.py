@@ -66,9 +66,9 @@ def prices() -> dict[str, Price]:
     """Return the price of every model that has one, by "provider:model"; a table named by
     RAGBENCH_PRICES takes precedence.
     """
-    table = dict(_read(_TABLE, 0))
+    table = dict(_read_prices(_TABLE, 0))
     if file := os.environ.get("RAGBENCH_PRICES", ""):
-        table |= _read(Path(file), _changed(file))
+        table |= _read_prices(Path(file), _modification_time(file))
     return table
 
 
@@ -91,11 +91,12 @@ def price_of(name: str) -> Price | None:
     for candidate in (name, name_without_date):
         if candidate in table:
             return table[candidate]
-    if name.partition(":")[0] in _LOCAL and not name.endswith("cloud"):
+    provider = name.partition(":")[0]
+    if provider in _LOCAL and not name.endswith("cloud"):
         return Price(0.0, 0.0)
     same_models = []
     for model in table:
-        _, _, bare_name = model.partition(":")
+        bare_name = model.partition(":")[2]
         if bare_name in (name, name_without_date):
             same_models.append(model)
     return table[same_models[0]] if len(same_models) == 1 else None
@@ -117,15 +118,20 @@ def cost_of(completion: Completion) -> float | None:
     price = price_of(completion.model)
     if price is None:
         return None
-    if price == Price(0.0, 0.0) or completion.error is not None:
+    is_free = price == Price(0.0, 0.0)
+    if is_free or completion.error is not None:
         return 0.0
     if not price.has_usage(completion.input_tokens, completion.output_tokens):
         return None
     return price.cost(completion.input_tokens, completion.output_tokens)
 
 
-def _changed(file: str) -> float:
-    """Return when the user's table of prices was changed last."""
+def _modification_time(file: str) -> float:
+    """Return when the user's table of prices was changed last.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
     try:
         return Path(file).stat().st_mtime
     except OSError as exc:
@@ -135,8 +141,12 @@ def _changed(file: str) -> float:
 
 
 @lru_cache(maxsize=8)
-def _read(file: Path, changed: float) -> dict[str, Price]:
-    """Return the prices in a file; `changed` makes the cache forget an earlier version of it."""
+def _read_prices(file: Path, changed: float) -> dict[str, Price]:
+    """Return the prices in a file; `changed` makes the cache forget an earlier version of it.
+
+    Raises:
+        ConfigError: the file has another form than prices.toml.
+    """
     content = read_toml(file, f"it is a table of prices; see {_TABLE} for its form")
     try:
         return _PriceFile.model_validate(content).models

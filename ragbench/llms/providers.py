@@ -70,43 +70,49 @@ def load_llm(
     >>> load_llm(lambda prompt: prompt.upper()).generate("hello").text
     'HELLO'
     """
-    if not isinstance(name, str) or is_import(name, OWN_PREFIXES):
-        return _own(imported(name, "llm") if isinstance(name, str) else name)
+    if not isinstance(name, str):
+        return _users_model(name)
+    if is_import(name, OWN_PREFIXES):
+        return _users_model(imported(name, "llm"))
     return stored_llm(name, settings)
 
 
-_OPTIONS = ("system", "max_tokens", "temperature")
-"""The options with which `generate` of every language model is called."""
-
-
-def _own(given: Any) -> LLM:
+def _users_model(given: Any) -> LLM:
     """Return the language model of a user: an object with `name` and `generate`, an instance of a class
     of such objects, or a function of a prompt as a `ScriptedLLM`.
 
     Raises:
         ConfigError: the object is none of these, or does not take the arguments of a call.
     """
-    what = f"llm {object_name(given)!r}"
+    label = f"llm {object_name(given)!r}"
     model = given
     if inspect.isclass(given):
-        check_call(what, given)
+        check_call(label, given)
         model = given()
-    generate = getattr(model, "generate", None)
-    if callable(generate):
-        if not isinstance(getattr(model, "name", None), str):
-            raise ConfigError(
-                f"{what} has generate, and no name; give it the attribute name, such as "
-                "'mine:large', by which results and prices know it"
-            )
-        check_call(f"generate of {what}", generate, "prompt", options=_OPTIONS)
+    if callable(getattr(model, "generate", None)):
+        _check_model_object(label, model)
         return model  # type: ignore[no-any-return]
     if not callable(model):
         raise ConfigError(
             f"llm {model!r}: expected a name, an LLM with name and generate(prompt, ...), or a "
             "function of a prompt that returns a text"
         )
-    check_call(what, model, "prompt")
+    check_call(label, model, "prompt")
     return ScriptedLLM(model, name=f"function:{object_name(given)}")
+
+
+def _check_model_object(label: str, model: Any) -> None:
+    """Raise ConfigError for an object with `generate` that has no name, or does not take a call."""
+    if not isinstance(getattr(model, "name", None), str):
+        raise ConfigError(
+            f"{label} has generate, and no name; give it the attribute name, such as "
+            "'mine:large', by which results and prices know it"
+        )
+    check_call(f"generate of {label}", model.generate, "prompt", options=_OPTIONS)
+
+
+_OPTIONS = ("system", "max_tokens", "temperature")
+"""The options with which `generate` of every language model is called."""
 
 
 def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
@@ -138,16 +144,17 @@ def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
         return Ollama(model, url or _base_url("OLLAMA", _OLLAMA))
     key = key_of(provider.upper())
     sends_requests = settings.replies != "offline" and active_dry_run() is None
+    lacks_key = key is None and sends_requests
     if provider == "openai":
         url = url or _base_url("OPENAI", HOSTED)
-        if key is None and sends_requests and url == HOSTED:
+        if lacks_key and url == HOSTED:  # other servers may need none
             raise ConfigError(
                 f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for "
                 "another server RAG_EVAL_OPENAI_BASE_URL or OPENAI_BASE_URL"
             )
         return OpenAI(model, url, key)
     if provider == "anthropic":
-        if key is None and sends_requests:
+        if lacks_key:
             raise ConfigError(
                 f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"
             )
@@ -180,23 +187,27 @@ def parse(name: str) -> tuple[str, str]:
 
     >>> parse("ollama:llama3.1:8b")
     ('ollama', 'llama3.1:8b')
+
+    Raises:
+        ConfigError: the provider is unknown, or no model is named.
     """
     if name == "env":
         name = named_model(name)
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS:
-        raise ConfigError(
-            unknown("LLM provider", provider, PROVIDERS, f"{', '.join(PROVIDERS)}, {FORM}")
-            + provider_hint(name)
-        )
+        known = f"{', '.join(PROVIDERS)}, {FORM}"
+        message = unknown("LLM provider", provider, PROVIDERS, known)
+        raise ConfigError(f"{message}{provider_hint(name)}")
     if not model:
         raise ConfigError(f"{name!r} names no model; write {provider}:<model>")
-    if provider == "anthropic" and model in _RETIRED and not _base_url("ANTHROPIC", ""):
+    is_retired = provider == "anthropic" and model in _RETIRED
+    if is_retired and not _base_url("ANTHROPIC", ""):
+        successor = _RETIRED[model]
         warn_user(
-            f"{model} is retired; {_RETIRED[model]} is asked instead. Name a current model to "
+            f"{model} is retired; {successor} is asked instead. Name a current model to "
             "choose another"
         )
-        return provider, _RETIRED[model]
+        return provider, successor
     return provider, model
 
 
@@ -208,13 +219,16 @@ def provider_hint(name: str) -> str:
     >>> provider_hint("openai/gpt-4o-mini")
     ". Write 'openai:gpt-4o-mini'"
     """
-    provider, separator, model = name.partition("/")
-    if separator and provider in PROVIDERS:
-        return f". Write '{provider}:{model}'"
-    start = re.split(r"[-\d]", name)[0]
-    near = (model for model in prices() if start and model.partition(":")[2].startswith(start))
-    provider = next(near, "").partition(":")[0]
-    return f". Write '{provider}:{name}'" if provider else ""
+    prefix, slash, model = name.partition("/")
+    if slash and prefix in PROVIDERS:
+        return f". Write '{prefix}:{model}'"
+    # The provider of the first priced model whose name begins alike: "gpt" of "gpt-4o-mini".
+    family = re.split(r"[-\d]", name)[0]
+    for priced in prices():
+        provider, _, priced_model = priced.partition(":")
+        if family and priced_model.startswith(family):
+            return f". Write '{provider}:{name}'"
+    return ""
 
 
 def named_model(name: str = "", provider: str = "", model: str = "") -> str:
@@ -228,21 +242,22 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
         ConfigError: a whole name next to parts of another, an unknown provider, or one without a
             default model.
     """
-    if name not in ("", "env") and (provider or model):
-        raise ConfigError(
-            f"{name!r} already names provider and model; leave out {provider or model!r}"
-        )
-    is_nothing_given = not (name or provider or model)
-    if name not in ("", "env") or is_nothing_given:
+    if name not in ("", "env"):
+        if provider or model:
+            raise ConfigError(
+                f"{name!r} already names provider and model; leave out {provider or model!r}"
+            )
         return name
-    variable = "" if provider else "RAG_EVAL_PROVIDER: "
+    if name == "" and not (provider or model):
+        return ""
+    where = "" if provider else "RAG_EVAL_PROVIDER: "
     provider = provider or os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
     if provider not in PROVIDERS:
-        raise ConfigError(f"{variable}{unknown('LLM provider', provider, PROVIDERS)}")
-    setting = f"RAG_EVAL_{provider.upper()}_MODEL"
-    model = model or os.environ.get(setting, "") or DEFAULT_MODELS.get(provider, "")
+        raise ConfigError(f"{where}{unknown('LLM provider', provider, PROVIDERS)}")
+    variable = f"RAG_EVAL_{provider.upper()}_MODEL"
+    model = model or os.environ.get(variable, "") or DEFAULT_MODELS.get(provider, "")
     if not model:
-        raise ConfigError(f"no model of {provider} is named; set {setting}")
+        raise ConfigError(f"no model of {provider} is named; set {variable}")
     return f"{provider}:{model}"
 
 
@@ -284,18 +299,26 @@ def check_servers(*models: LLMLike) -> None:
         if model in ("", *NO_MODEL):
             continue
         llm = check_llm(model)
-        if active_dry_run() or not isinstance(llm, StoredLLM) or llm.settings.replies == "offline":
+        if active_dry_run() or not isinstance(llm, StoredLLM):
             continue
-        variable = llm.name.partition(":")[0].upper()
-        url = _base_url(variable, _OLLAMA if variable == "OLLAMA" else "")
-        if url and not listens(url):
-            host = urlsplit(url).hostname  # no more of it: an address may hold a password
-            raise ModelError(
-                f"{llm.name}: no server takes connections at {host}, port {_port(url)}. Start it, "
-                f"name another address in RAG_EVAL_{variable}_BASE_URL, or take stored replies "
-                "only (--offline, RAGBENCH_REPLIES=offline)",
-                FailureKind.UNREACHABLE,
-            )
+        if llm.settings.replies != "offline":
+            _check_connection(llm.name)
+
+
+def _check_connection(name: str) -> None:
+    """Raise ModelError if no server takes connections at the address of a provider's model; a provider's
+    own address on the internet is not tried.
+    """
+    provider = name.partition(":")[0].upper()
+    url = _base_url(provider, _OLLAMA if provider == "OLLAMA" else "")
+    if url and not listens(url):
+        host = urlsplit(url).hostname  # no more of it: an address may hold a password
+        raise ModelError(
+            f"{name}: no server takes connections at {host}, port {_port(url)}. Start it, "
+            f"name another address in RAG_EVAL_{provider}_BASE_URL, or take stored replies "
+            "only (--offline, RAGBENCH_REPLIES=offline)",
+            FailureKind.UNREACHABLE,
+        )
 
 
 def listens(url: str) -> bool:
@@ -330,7 +353,8 @@ def _port(url: str) -> int:
 
 
 def key_of(provider: str) -> str | None:
-    """Return the key of a provider from the environment; None if the variable is not set, or blank.
+    """Return the key of a provider ("OPENAI") from the environment; None if the variable is not set, or
+    blank.
 
     Raises:
         ConfigError: the key holds characters that no key has.
@@ -360,17 +384,21 @@ def _base_url(provider: str, default: str) -> str:
         url = os.environ.get(variable, "").strip()
     if not url:
         return default
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
-    except ValueError:
-        is_address = False
-    if not is_address or "@" in url:  # not shown: it may hold a password
+    if not _is_http_address(url) or "@" in url:  # not shown: it may hold a password
         raise ConfigError(
             f"{variable} is not an address without a user; expected one such as "
             "http://localhost:8000"
         )
+    parts = urlsplit(url)
     is_host_alone = parts.path in ("", "/") and not parts.query
-    if provider == "OPENAI" and is_host_alone:
-        url = url.rstrip("/") + "/v1"
-    return url.rstrip("/")
+    url = url.rstrip("/")
+    return f"{url}/v1" if provider == "OPENAI" and is_host_alone else url
+
+
+def _is_http_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_valid_port = parts.port is None or parts.port >= 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and has_valid_port
+    except ValueError:  # the port is not a number, or too large
+        return False

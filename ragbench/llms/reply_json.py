@@ -55,42 +55,54 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_unambiguous)
     end = 0
     while match := _BEGINS.search(text, end):
-        begin = match.start(match.lastgroup or 0)
+        begin = match.start(match.lastgroup or 0)  # of the brace in the match
         try:
-            try:
-                value, end = decoder.raw_decode(text, begin)
-            except json.JSONDecodeError as exc:
-                value, end = _nearly_json(text, begin, decoder, exc)
+            value, end = _read_object(text, begin, decoder)
         except RecursionError as exc:
             raise UnreadableError("it nests too deeply") from exc
         yield value, begin, end
 
 
-def _nearly_json(
-    text: str, begin: int, decoder: json.JSONDecoder, problem: json.JSONDecodeError
-) -> tuple[dict[str, Any], int]:
-    """Return the object that begins at `begin` and its end, after repairs.
-
-    Comments (//, /* */, #) and a comma before a closing bracket are left out; strings in single or
-    typographic quotation marks get double ones; words without quotation marks become the literal
-    or number that they write, else a string. Nothing that is missing is added.
-
-    Args:
-        problem: the error of the strict decoder on the same text; its message is reported if the
-            repairs do not help.
+def _read_object(text: str, begin: int, decoder: json.JSONDecoder) -> tuple[dict[str, Any], int]:
+    """Return the object that begins at `begin` and its end; repaired if it is nearly JSON.
 
     Raises:
         UnreadableError: the object is broken or cut nevertheless, a comment has fields, or a key
             has two values.
     """
+    try:
+        value, end = decoder.raw_decode(text, begin)
+        return value, end
+    except json.JSONDecodeError as exc:
+        problem = exc
     broken = UnreadableError(
         f"its JSON is broken or cut at character {problem.pos} ({problem.msg})"
     )
+    repaired, end = _repaired(text, begin)
+    if not repaired:
+        raise broken from problem
+    try:
+        return decoder.decode(repaired), end
+    except json.JSONDecodeError:
+        raise broken from problem
+
+
+def _repaired(text: str, begin: int) -> tuple[str, int]:
+    """Return the object that begins at `begin` in the form of JSON, and its end; "" for the object if a
+    sign is not expected in one, or its last bracket is missing.
+
+    Comments (//, /* */, #) and a comma before a closing bracket are left out; strings in single or
+    typographic quotation marks get double ones; words without quotation marks become the literal
+    or number that they write, else a string. Nothing that is missing is added.
+
+    Raises:
+        UnreadableError: a comment has fields.
+    """
     parts: list[str] = []
-    depth = 0
-    at = begin
-    while token := _TOKEN.match(text, at):
-        at = token.end()
+    depth = 0  # of brackets that are open
+    end = begin
+    while token := _TOKEN.match(text, end):
+        end = token.end()
         match token.lastgroup:
             case "string":
                 parts.append(_string(token[0]))
@@ -107,13 +119,8 @@ def _nearly_json(
                 elif token[0] in "}]":
                     depth -= 1
                 if depth == 0:
-                    break
-    if depth or not parts:
-        raise broken from problem
-    try:
-        return decoder.decode(" ".join(parts)), at
-    except json.JSONDecodeError:
-        raise broken from problem
+                    return " ".join(parts), end
+    return "", end
 
 
 def _string(token: str) -> str:
@@ -183,16 +190,21 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
     [True, False]
     """
-    around = _texts_around(text, spans)  # one more than objects
-    n_before = _count_leading_blanks(around)  # objects before the first words
-    n_after = _count_leading_blanks(around[::-1])  # objects after the last words
-    is_all = n_before == len(around)  # the reply has no words, only objects
-    begins_with_lines = is_all or re.match(r"[ \t,\]*]*\n", around[n_before]) is not None
-    ends_with_lines = is_all or re.search(r"\n[ \t\[*]*\Z", around[-1 - n_after]) is not None
+    # Item i is the text before object i; the last one follows the last object.
+    around = _texts_around(text, spans)
+    n_at_begin = _count_leading_blanks(around)  # objects before the first words
+    n_at_end = _count_leading_blanks(around[::-1])  # objects after the last words
+    has_words = n_at_begin < len(around)
+    if has_words:
+        first_words, last_words = around[n_at_begin], around[-1 - n_at_end]
+        if re.match(r"[ \t,\]*]*\n", first_words) is None:  # they follow on the same line
+            n_at_begin = 0
+        if re.search(r"\n[ \t\[*]*\Z", last_words) is None:  # they end on the same line
+            n_at_end = 0
     are_stated = []
     for i in range(len(spans)):
-        is_at_begin = begins_with_lines and i < n_before
-        is_at_end = ends_with_lines and i >= len(spans) - n_after
+        is_at_begin = i < n_at_begin
+        is_at_end = i >= len(spans) - n_at_end
         is_quoted = _introduces_quotation(around[i])
         are_stated.append((is_at_begin or is_at_end) and not is_quoted)
     return are_stated

@@ -168,49 +168,81 @@ def read_outcome(text: str) -> str:
     >>> read_outcome("I'm not sure."), read_outcome("I'm not sure. It opened in 1881.")
     ('no_results', 'success')
     """
-    plain = _SIGNS.sub(_sign, text.replace("’", "'").casefold())
-    plain = " ".join(plain.split())
-    plain = plain.replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
-    plain = _LABEL.sub("", plain).lstrip("-–—' ")
+    plain = _plain(text)
     if not plain:
         return "no_results"
-    # 10 characters count as a word; of scripts without blanks 2, as each of them counts five times
-    n_characters = len(plain) + 4 * len(UNSPACED.findall(plain))
-    if len(plain.split()) > LONGEST_ABSTENTION or n_characters > 10 * LONGEST_ABSTENTION:
+    if _is_too_long_to_abstain(plain):
         return "success"
-    apologies = _phrases_of_all_languages("sorry", r"^(?:%s)\b[\s,.:;!،。、！，-]*")
-    contrasts = _phrases_of_all_languages("but", r"^(?:%s)\b[\s,،、，]*")
-    for beginning in (_APOLOGY, apologies, contrasts):
-        plain = beginning.sub("", plain)
+    plain = _without_apology(plain)
     if _REFUSES.search(plain):
         return "blocked"
     plain = _FROM.sub("", plain)
-    first = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
-    opening = first[0] if first else ""
+    first_sentence = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
+    opening = first_sentence[0] if first_sentence else ""
     rest = plain[len(opening) :].strip()
-    unsure = _phrases_of_all_languages("unsure", r"^(?:%s)\W*$")
-    knows_nothing = _UNSURE.search(opening) or unsure.search(opening)
-    is_unsure = knows_nothing and (not rest or _CLOSES.search(rest))
-    states_no_answer = (
-        is_unsure or _ABSTAINS.search(opening) or _abstains_in_other_language(opening)
+    abstains = (
+        _is_unsure(opening, rest)
+        or _ABSTAINS.search(opening)
+        or _abstains_in_other_language(opening)
     )
-    if states_no_answer and not _continues(plain):
+    if abstains and not _continues(plain):
         return "no_results"
     return "success"
 
 
+def _plain(text: str) -> str:
+    """Return an answer in small letters, without signs of Markdown, citations and a label such as
+    "Answer:", with "i am" and "we are" in full.
+    """
+    plain = _SIGNS.sub(_replacement_of_sign, text.replace("’", "'").casefold())
+    plain = " ".join(plain.split())
+    plain = plain.replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
+    return _LABEL.sub("", plain).lstrip("-–—' ")
+
+
+def _is_too_long_to_abstain(plain: str) -> bool:
+    """Return True for more than `LONGEST_ABSTENTION` words, or ten times as many characters; a sign of a
+    script without blanks counts as five characters.
+    """
+    n_characters = len(plain) + 4 * len(UNSPACED.findall(plain))
+    return len(plain.split()) > LONGEST_ABSTENTION or n_characters > 10 * LONGEST_ABSTENTION
+
+
+def _without_apology(plain: str) -> str:
+    """Return a text without "sorry, but" and the like at its begin, in any language."""
+    apologies = _phrases_of_all_languages("sorry", r"^(?:%s)\b[\s,.:;!،。、！，-]*")
+    contrasts = _phrases_of_all_languages("but", r"^(?:%s)\b[\s,،、，]*")
+    for beginning in (_APOLOGY, apologies, contrasts):
+        plain = beginning.sub("", plain)
+    return plain
+
+
+def _is_unsure(opening: str, rest: str) -> bool:
+    """Return True if a first sentence is "I'm not sure." or the like, in any language, and nothing but a
+    polite closing follows.
+    """
+    unsure = _phrases_of_all_languages("unsure", r"^(?:%s)\W*$")
+    if not (_UNSURE.search(opening) or unsure.search(opening)):
+        return False
+    return not rest or _CLOSES.search(rest) is not None
+
+
 def _abstains_in_other_language(opening: str) -> bool:
-    """Return True if a first sentence in another language than English abstains."""
+    """Return True if a first sentence in another language than English abstains.
+
+    It states "unknown" in any language, or it has a word for documents, one for telling and a negation
+    of one language.
+    """
     opening = folded(opening)
     if _phrases_of_all_languages("unknown", r"(?<![a-zà-ÿ])(?:%s)").search(opening):
         return True
     if detect_language([opening], NO_LANGUAGE).code == "en":
         return False
     for language in LANGUAGES.values():
-        if not language.documents:
+        if not language.documents:  # languages.toml has no words of this language
             continue
-        parts = ("documents", "tell", "negations")
-        if all(_phrases(language.code, part).search(opening) for part in parts):
+        kinds = ("documents", "tell", "negations")
+        if all(_phrases(language.code, kind).search(opening) for kind in kinds):
             return True
     return False
 
@@ -226,20 +258,38 @@ def _continues(text: str) -> bool:
 
 @lru_cache
 def _phrases(code: str, part: str) -> re.Pattern[str]:
-    """Return a pattern for one kind of phrases of a language, a field of languages.toml.
+    """Return a pattern that finds one kind of phrases of a language.
 
     Negations and words such as "but" are matched as whole words if the script separates words.
+
+    Args:
+        code: of the language, such as "de".
+        part: the field of languages.toml with the phrases, such as "negations".
     """
     language = find_language(code)
     phrases = getattr(language, part)
     if part == "negations":  # words with spaces between, the others are patterns
         phrases = phrases.replace(" ", "|")
     phrases = folded(phrases)
-    if part not in ("negations", "but") or language.script in _JOINED:
+    are_whole_words = part in ("negations", "but") and language.script not in _JOINED
+    if not are_whole_words:
         return re.compile(phrases)
     # "1889, not in 1890" denies nothing
     contrast = r"(?!\W+(?:\w+\W+)?\d)" if part == "negations" else ""
     return re.compile(rf"(?<!\w)(?:{phrases})(?!\w){contrast}")
+
+
+def _replacement_of_sign(sign: re.Match[str]) -> str:
+    """Return the text that replaces a match of `_SIGNS`: for a citation "[1]" a space and what follows
+    it in the match, for a sign of Markdown a space. An underscore stays (NO_ANSWER), and so does a
+    bracket that is not closed.
+    """
+    if sign[0] == "_":
+        return "_"
+    if not sign[0].startswith("["):
+        return " "
+    _, closing_bracket, after_citation = sign[0].rpartition("]")
+    return f" {after_citation}" if closing_bracket else sign[0]
 
 
 @lru_cache
@@ -257,21 +307,6 @@ _CLOSING = ("", *".,;:)!?")
 _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
 
 
-def _sign(sign: re.Match[str]) -> str:
-    """Return the text that replaces a match of `_SIGNS`: for a citation "[1]" a space and what follows
-    it in the match, for a sign of Markdown a space. An underscore stays (NO_ANSWER), and so does a
-    bracket that is not closed.
-    """
-    if sign[0] == "_":
-        return "_"
-    if not sign[0].startswith("["):
-        return " "
-    _, bracket, rest = sign[0].rpartition("]")
-    if not bracket:  # brackets that do not end are text
-        return sign[0]
-    return f" {rest}"
-
-
 def without_thoughts(reply: str) -> str:
     """Return a reply without the marks of chat templates around the answer: the thoughts of a reasoning
     model before it (<think>...</think>, also if a server drops the opening tag), and marks of
@@ -286,18 +321,28 @@ def without_thoughts(reply: str) -> str:
     >>> without_thoughts("Paris? Yes.</think>Paris."), without_thoughts("The tag </think> ends it.")
     ('Paris.', 'The tag </think> ends it.')
     """
-    reply = reply.strip()
-    if opening := _OPENING.match(reply):
-        reply = reply[opening.end() :]
-    turn_end = _TURN_ENDS.search(reply)
-    if turn_end and ("</s>" not in turn_end[0] or "<s>" not in reply):
-        reply = reply[: turn_end.start()].rstrip()
+    reply = _own_turn(reply.strip())
     end = _THOUGHT_ENDS.search(reply)
     if _THOUGHT_BEGINS.match(reply):
         return reply[end.end() :].strip() if end else ""
-    if end is None or _is_mentioned(reply, end) or _OBJECT_BEGINS.search(reply, 0, end.start()):
+    if end is None:
+        return reply
+    # An end without a beginning: the opening tag was dropped, or the text speaks of the tag.
+    has_object_before = _OBJECT_BEGINS.search(reply, 0, end.start()) is not None
+    if has_object_before or _is_mentioned(reply, end):
         return reply
     return reply[end.end() :].strip()
+
+
+def _own_turn(reply: str) -> str:
+    """Return a reply without the mark that opens the turn of the answer, and up to the mark that ends it."""
+    if opening := _OPENING.match(reply):
+        reply = reply[opening.end() :]
+    turn_end = _TURN_ENDS.search(reply)
+    if turn_end is None:
+        return reply
+    is_html = "</s>" in turn_end[0] and "<s>" in reply  # struck text: <s>...</s>
+    return reply if is_html else reply[: turn_end.start()].rstrip()
 
 
 def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
@@ -307,12 +352,13 @@ def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
     before = text[: tag.start()]
     after = text[tag.end() :]
     is_in_code = before.count("`") % 2 == 1  # a backtick before it is still open
-    if is_in_code or before[-1:] in _QUOTATION_MARKS or after[:1] in _QUOTATION_MARKS:
+    is_quoted = before[-1:] in _QUOTATION_MARKS or after[:1] in _QUOTATION_MARKS
+    if is_in_code or is_quoted:
         return True
     starts_line = not before.rpartition("\n")[2].strip()
-    is_within = before[-1:] == " " and before.rstrip()[-1:] not in _SENTENCE_ENDS
-    continues = after[:1] in _CLOSING or re.match(r" +[a-z(,;]", after) is not None
-    return not starts_line and is_within and continues
+    starts_sentence = before[-1:] != " " or before.rstrip()[-1:] in _SENTENCE_ENDS
+    sentence_continues = after[:1] in _CLOSING or re.match(r" +[a-z(,;]", after) is not None
+    return not starts_line and not starts_sentence and sentence_continues
 
 
 def without_fence(reply: str) -> str:

@@ -60,15 +60,7 @@ class ScriptedLLM:
             number = len(self.prompts)
             self.prompts.append(prompt)
             self.systems.append(system)
-        if callable(self._replies):
-            reply = self._replies(prompt)
-        elif number < len(self._replies):
-            reply = self._replies[number]
-        else:
-            raise ModelError(
-                f"{self.name} has {len(self._replies)} replies and was asked {number + 1} times; "
-                "give it more of them, or a function"
-            )
+        reply = self._reply(number, prompt)
         if isinstance(reply, Completion):
             return reply
         if not isinstance(reply, str | Mapping):
@@ -80,4 +72,15 @@ class ScriptedLLM:
         question = f"{system or ''} {prompt}"
         return Completion(
             text, self.name, input_tokens=len(question.split()), output_tokens=len(text.split())
+        )
+
+    def _reply(self, number: int, prompt: str) -> ScriptedReply:
+        """Return the reply of the function, else the reply of that number in the list."""
+        if callable(self._replies):
+            return self._replies(prompt)
+        if number < len(self._replies):
+            return self._replies[number]
+        raise ModelError(
+            f"{self.name} has {len(self._replies)} replies and was asked {number + 1} times; "
+            "give it more of them, or a function"
         )

@@ -98,7 +98,11 @@ class StoredLLM:
         schema: Schema,
         sample: int,
     ) -> Request:
-        """Return the checked request; raises ConfigError."""
+        """Return the request for a prompt, with the arguments of `generate`.
+
+        Raises:
+            ConfigError: an argument is invalid.
+        """
         if not isinstance(prompt, str) or not isinstance(system, str | None):
             raise ConfigError(
                 f"{self.name}: prompt and system must be texts, not {type(prompt).__name__}"
@@ -167,51 +171,59 @@ class StoredLLM:
         """
         mode = self.settings.replies
         if mode == "offline":
-            raise RequestError(
-                f"{self.name}: offline, and the reply store has no reply to the "
-                f"prompt {_ends(request.prompt)} (max_tokens {request.max_tokens}, "
-                f"temperature {request.temperature:g}, sample {request.sample}); run it once "
-                "without --offline, or name a cache folder that has it (RAGBENCH_CACHE_DIR)",
-                FailureKind.OFFLINE,
-            )
+            raise self._not_stored(request)
         if mode == "off":
             return self._completion(self.send(request, timeout_s, stop, n_at_once), cached=False)
         try:
-            return self._claimed(request, timeout_s, stop, n_at_once)
+            with replies.claim(request.key, stop):  # no other thread or process sends it meanwhile
+                stored = replies.lookup(request)
+                if stored:  # another process has stored it while this one waited
+                    return self._completion(stored, cached=True)
+                reply = self._send_and_store(request, timeout_s, stop, n_at_once)
+                return self._completion(reply, cached=False)
         except StoreError as exc:
             raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
 
-    def _claimed(
+    def _not_stored(self, request: Request) -> RequestError:
+        """Return the failure of a request that has no stored reply, where replies are "offline"."""
+        return RequestError(
+            f"{self.name}: offline, and the reply store has no reply to the "
+            f"prompt {_ends(request.prompt)} (max_tokens {request.max_tokens}, "
+            f"temperature {request.temperature:g}, sample {request.sample}); run it once "
+            "without --offline, or name a cache folder that has it (RAGBENCH_CACHE_DIR)",
+            FailureKind.OFFLINE,
+        )
+
+    def _send_and_store(
         self,
         request: Request,
         timeout_s: float,
         stop: threading.Event | None,
         n_at_once: int,
-    ) -> Completion:
-        """Send and store a request that no other thread or process is sending; if another one was,
-        wait for the reply that it stores.
+    ) -> Reply:
+        """Return the reply of the provider to a request, stored.
+
+        A reply that cannot be stored is used all the same, with a warning, as it is paid for. No further
+        reply is bought then, since it could not be kept.
+
+        Raises:
+            RequestError: no reply came, or an earlier reply could not be stored.
+            InterruptedError: `stop` is set.
         """
-        with replies.claim(request.key, stop):
-            stored = replies.lookup(request)
-            if stored:  # another process has stored it while this one waited
-                return self._completion(stored, cached=True)
-            if self._store_is_broken:
-                raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
-            reply = self.send(request, timeout_s, stop, n_at_once)
-            try:
-                reply = replies.store(request, reply)
-            except StoreError as exc:
-                # the reply is paid for, so it is used; further ones, which could not be kept, are not
-                # bought
-                is_first = not self._store_is_broken
-                self._store_is_broken = f"{self.name}: {exc}"
-                if is_first:
-                    warn_user(
-                        "paid replies are used, but could not be stored, and no more are bought: "
-                        f"{exc}",
-                        RuntimeWarning,
-                    )
-        return self._completion(reply, cached=False)
+        if self._store_is_broken:
+            raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
+        reply = self.send(request, timeout_s, stop, n_at_once)
+        try:
+            return replies.store(request, reply)
+        except StoreError as exc:
+            is_first = not self._store_is_broken  # other threads may have met the failure, too
+            self._store_is_broken = f"{self.name}: {exc}"
+            if is_first:
+                warn_user(
+                    f"paid replies are used, but could not be stored, and no more are bought: {exc}",
+                    RuntimeWarning,
+                )
+            return reply
 
     def check_budget(self) -> None:
         """Raise ConfigError if a maximum cost is set and this model's price is unknown, unless that
@@ -268,12 +280,13 @@ class StoredLLM:
         """Return the reply to a request, sent after the budget has reserved its highest possible cost;
         then settle its actual cost. Without a maximum cost, or for a free model, only send it.
         """
-        bound = 0.0 if self.settings.max_cost is None else bound_of(request)
-        if not bound:
+        has_maximum = self.settings.max_cost is not None
+        highest_cost = bound_of(request) if has_maximum else 0.0
+        if not highest_cost:
             reply: Reply = self.client.send(request, timeout_s)
             return reply
-        reservation = self._reserve(request, bound, timeout_s, stop)
-        cost = bound  # assumed paid until the outcome is known
+        reservation = self._reserve(request, highest_cost, timeout_s, stop)
+        cost = highest_cost  # assumed paid until the outcome is known
         answered = False
         try:
             reply = self.client.send(request, timeout_s)
@@ -290,9 +303,10 @@ class StoredLLM:
                 budgets.settle(reservation, cost, answered=answered)
 
     def _reserve(
-        self, request: Request, bound: float, timeout_s: float, stop: threading.Event
+        self, request: Request, highest_cost: float, timeout_s: float, stop: threading.Event
     ) -> int:
-        """Reserve the highest possible cost of a request, and return the id of the reservation.
+        """Reserve the highest possible cost of a request in the budget, and return the id of the
+        reservation.
 
         While the reservations of requests on their way leave no room, wait for these requests, which
         mostly cost less than is reserved for them.
@@ -303,24 +317,30 @@ class StoredLLM:
         """
         settings = self.settings
         maximum = settings.max_cost or 0.0
+        # it lasts a minute longer than the request may take; then a killed process has left it
+        lasts_s = timeout_s + 60.0
         while not stop.is_set():
-            # it lasts a minute longer than the request may take; then a killed process has left it
             reservation = budgets.reserve(
-                settings.budget, bound, maximum, timeout_s + 60.0, request.key
+                settings.budget, highest_cost, maximum, lasts_s, request.key
             )
-            if reservation is None:  # no room at all; 0 means no room yet
-                gone = budgets.spent(settings.budget)
-                raise RequestError(
-                    f"budget: {self.name} may cost {bound:.4f} dollars for this request, "
-                    f"and {gone.settled:.4f} of {maximum:.2f} are "
-                    f"spent{gone.lost_in_words}; {settings.kept} with a higher maximum",
-                    FailureKind.BUDGET,
-                    stop=True,
-                )
+            if reservation is None:  # there is no room at all
+                raise self._over_budget(highest_cost, maximum)
             if reservation:
                 return reservation
-            stop.wait(0.1)
+            stop.wait(0.1)  # 0: there is no room yet
         raise InterruptedError("stopped")
+
+    def _over_budget(self, highest_cost: float, maximum: float) -> RequestError:
+        """Return the failure of a request whose highest cost would pass the maximum."""
+        settings = self.settings
+        spent = budgets.spent(settings.budget)
+        return RequestError(
+            f"budget: {self.name} may cost {highest_cost:.4f} dollars for this request, "
+            f"and {spent.settled:.4f} of {maximum:.2f} are "
+            f"spent{spent.lost_in_words}; {settings.kept} with a higher maximum",
+            FailureKind.BUDGET,
+            stop=True,
+        )
 
     def _completion(self, reply: Reply, *, cached: bool) -> Completion:
         """Return a reply as a completion of this model; a cached one has taken no time."""

@@ -48,7 +48,7 @@ class Choice(NamedTuple):
 
     Attributes:
         promised: on the questions that chose it.
-        shrunken: what `expected_gain` makes of that.
+        shrunken: the gain to expect (`expected_gain`), which is lower: the best is partly lucky.
         real: on all other questions.
     """
 
@@ -60,7 +60,8 @@ class Choice(NamedTuple):
 def choose_the_best(
     matrices: Mapping[str, pd.DataFrame], *, draws: int, seed: int = 0
 ) -> pd.DataFrame:
-    """Choose the best of several configurations again and again, and measure it on other questions.
+    """Simulate how far the gain of the best of several configurations is due to chance: choose the best
+    on some questions, and measure its gain on all others.
 
     The numbers of configurations are `ARMS`, the numbers of questions that choose `QUESTIONS`. A
     collection that has too few configurations, or less than twice as many questions, is left out.
@@ -93,7 +94,8 @@ def choose_the_best(
 def _choose_once(
     scores: Floats, n_arms: int, n_questions: int, rng: np.random.Generator
 ) -> Choice | None:
-    """Draw configurations, the first of them the baseline, and questions, and choose the best on them.
+    """Choose the best of some random configurations by its mean gain on some random questions. The gain
+    is over a baseline, which is the first configuration that is drawn.
 
     Args:
         scores: questions down, configurations across.
@@ -118,7 +120,8 @@ def _choose_once(
 
 
 def promises(choices: pd.DataFrame) -> pd.DataFrame:
-    """Average the gains by collection, number of configurations and number of questions.
+    """Average the gains of chosen configurations by collection, number of configurations to choose from
+    and number of questions that choose.
 
     Args:
         choices: as `choose_the_best` returns them.
@@ -140,7 +143,12 @@ def promises(choices: pd.DataFrame) -> pd.DataFrame:
 
 
 def promises_findings(table: pd.DataFrame) -> list[str]:
-    """Write the findings of `promises`, two sentences for each number of questions."""
+    """Write the findings of `promises`, two sentences for each number of questions.
+
+    Args:
+        table: a row for each collection, number of configurations ("arms") and number of questions,
+            with the gain promised on these questions, the shrunken one, and the real one on others.
+    """
     lines = []
     for n_questions, rows in table.groupby("questions"):
         most_arms, fewest_arms = rows["arms"].max(), rows["arms"].min()

@@ -23,10 +23,10 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def count_claims(tests: Tests) -> pd.DataFrame:
-    """Count the claims at k = 5, and how many of them hold or are reversed at each budget.
+    """Count the claims at k = 5, and how many of them hold or are reversed at each budget of tokens.
 
-    A claim holds where the same chunking is significantly better at the budget, and is reversed where
-    the other one is.
+    A claim is a pair of chunkings of which one is significantly better at k = 5. It holds where the
+    same one is significantly better at the budget, and is reversed where the other one is.
 
     Args:
         tests: as `compare_chunkings` returns them.
@@ -52,7 +52,8 @@ def count_claims(tests: Tests) -> pd.DataFrame:
 
 
 def claim_fractions(counts: pd.DataFrame, tables: Tables, *, draws: int) -> pd.DataFrame:
-    """Compute the fractions of claims that are reversed and that hold, over the retrievers.
+    """Compute the fractions of claims ("chunking A beats B at k = 5") that are reversed and that hold at
+    each budget of tokens, over all retrievers.
 
     Args:
         counts: as `count_claims` returns them.
@@ -107,7 +108,8 @@ def _fractions_with_intervals(totals_by_sample: pd.DataFrame, draws: int) -> dic
 
 
 def claims_table(fractions: pd.DataFrame) -> pd.DataFrame:
-    """Write the claims of each collection with their outcomes as "60 % [48, 67]", in per cent.
+    """Write the number of claims ("chunking A beats B at k = 5") of each collection, and the fractions
+    that are reversed and hold at each budget of tokens as "60 % [48, 67]", with 95 % intervals.
 
     Args:
         fractions: as `claim_fractions` returns them.
@@ -135,7 +137,8 @@ def claims_title(fractions: pd.DataFrame) -> str:
 
 
 def claims_by_retriever(counts: pd.DataFrame, fractions: pd.DataFrame) -> str:
-    """Write the outcomes of each retriever, on the collection where most claims are reversed.
+    """Write how many claims ("chunking A beats B at k = 5") of each retriever are reversed and hold at
+    500 tokens, on the collection where most are reversed.
 
     Args:
         counts: as `count_claims` returns them.
@@ -161,8 +164,8 @@ def _counts_in_the_data(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Compute the outcomes of the claims that each document alone makes, for collections with fewer
-    than 20.
+    """Compute how many claims ("chunking A beats B at k = 5") are reversed and hold if only the questions
+    about one document are counted, for each document of the collections with fewer than 20.
 
     Args:
         counts: as `count_claims` returns them; sample n is the n-th document, by id.
@@ -175,9 +178,8 @@ def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     totals = _sum_over_retrievers(counts[counts["measure"] == AT_K], ["collection", "sample"])
     rows = []
     for collection, table in tables.items():
-        questions_by_document = table.groupby("document")[
-            "query_id"
-        ].nunique()  # sorted by document
+        # Sorted by document.
+        questions_by_document = table.groupby("document")["query_id"].nunique()
         if len(questions_by_document) >= ENOUGH_DOCUMENTS:
             continue
         for sample, (document, n_questions) in enumerate(questions_by_document.items(), 1):
@@ -193,7 +195,7 @@ def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
 
 
 def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
-    """Compare the order of the chunkings at k = 5 with their order at each budget.
+    """Compare the ranking of the chunkings at k = 5 with their ranking at each budget of tokens.
 
     Args:
         tests: as `compare_chunkings` returns them.
@@ -202,8 +204,8 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
     Returns:
         A row for each collection and retriever: chunkings (their number); claims at k = 5; winner at
         k = 5; detectable, the median difference found with 80 % power, unadjusted; and for each budget
-        the fractions of claims that hold and are reversed, Kendall's `tau` of both orders, and `its
-        rank`: the winner's.
+        the fractions of claims that hold and are reversed, Kendall's `tau` of both rankings, and `its
+        rank`: the rank of the winner at k = 5.
     """
     rows = []
     for count in _counts_in_the_data(counts).to_dict("records"):
@@ -230,7 +232,8 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def explained_variance(tests: Tests) -> pd.DataFrame:
-    """Compute the fraction of the variance of the means that each factor explains by itself.
+    """Compute the fraction of the variance of the mean scores of chunkings that each factor (retriever,
+    size, chunker, overlap) explains by itself.
 
     Only retrievers that search all chunkings count (`dense:minilm` searches ten).
 

@@ -220,7 +220,6 @@ def _significant_signs(ratios: Floats, degrees_of_freedom: int, alpha: float) ->
     is_beyond = np.take_along_axis(sizes, largest_first, axis=1) > critical
     is_significant = np.logical_and.accumulate(is_beyond, axis=1)
     marks = np.zeros(ratios.shape, dtype=np.int8)
-    np.put_along_axis(
-        marks, largest_first, is_significant, axis=1
-    )  # back in the order of the pairs
+    # Back in the order of the pairs.
+    np.put_along_axis(marks, largest_first, is_significant, axis=1)
     return marks * np.sign(ratios).astype(np.int8)

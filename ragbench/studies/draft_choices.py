@@ -62,7 +62,8 @@ def with_paragraph(case: Case, data: Dataset) -> Case:
 
 
 def score_by_questions(data: Dataset) -> pd.DataFrame:
-    """Score 36 configurations by the collection's own questions and by drafts of each kind.
+    """Score 36 configurations by the collection's own questions and by questions of each kind that are
+    drafted from its documents.
 
     Returns:
         Columns retriever, chunker, size; questions, "people" (of the collection) or a kind of
@@ -103,7 +104,8 @@ def rank_by_questions(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def agreement_of_drafts(ranking: pd.DataFrame) -> pd.DataFrame:
-    """Compare the ranking by each kind of draft with that by people's questions.
+    """Compare the ranking of configurations by each kind of drafted question with that by people's
+    questions.
 
     Args:
         ranking: as `rank_by_questions` returns it.
@@ -142,8 +144,8 @@ def _regret(by_drafts: pd.Series, by_people: pd.Series) -> float:
 
 
 def spread_of_agreement(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compute how much the agreement depends on the questions: its values for 200 samples of people's
-    questions and of drafts, drawn with replacement.
+    """Compute intervals of the agreement between drafted and people's questions (`agreement_of_drafts`)
+    by the bootstrap: 200 samples of both, drawn with replacement.
 
     Args:
         scores: as `score_by_questions` returns them.
@@ -164,7 +166,10 @@ def spread_of_agreement(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _spread(by_people: pd.DataFrame, by_drafts: pd.DataFrame) -> dict[str, float]:
-    """Return the columns of `spread_of_agreement` for one kind of draft.
+    """Return the intervals of `spread_of_agreement` for one kind of draft.
+
+    `_tau` compares two rankings of configurations; `_regret` is what the best configuration by drafts
+    loses to the best one by people.
 
     Args:
         by_people: scores on people's questions, questions down and configurations across.

@@ -345,8 +345,9 @@ def decide_all(
 
 
 def error_rates_findings(rates: pd.DataFrame) -> list[str]:
-    """Write the findings on the rates, a sentence for each test: its largest level on generated and on
-    real scores, its power on real scores, and wrong winners.
+    """Write the findings on the rates, a sentence for each test: how often it calls a difference at most
+    where there is none (on generated and on real scores), how many real differences it finds, and how
+    often it calls the worse system better.
 
     Args:
         rates: as `compute_error_rates` returns them.

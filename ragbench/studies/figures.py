@@ -102,7 +102,7 @@ def plot_arms(comparison: pd.DataFrame) -> Figure:
     Args:
         comparison: as `compare_arms` returns it: a row for each arm and collection.
     """
-    # The last one is drawn on top.
+    # The best one comes last, and is drawn on top.
     arms = comparison.groupby("arm")["difference"].mean().astype(float).sort_values().index
     collections = list(dict.fromkeys(comparison["collection"]))  # without duplicates
     figure, [axes] = new_figure(9, 1.2 + 0.5 * len(arms))
@@ -158,8 +158,9 @@ def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Fi
 
 
 def plot_label_curves(curves: pd.DataFrame, holds_alone: float) -> Figure:
-    """Draw how often intervals hold people's difference (left; the dotted line is the promised
-    rate), and how wide they are (right), by the number of questions that people labelled.
+    """Draw how often 95 % intervals from few labels contain the difference that people find over all
+    questions (left; the dotted line is the promised rate), and how wide they are (right), by the number
+    of labelled questions.
 
     Args:
         curves: as `label_curves` returns them.
@@ -182,8 +183,8 @@ def plot_label_curves(curves: pd.DataFrame, holds_alone: float) -> Figure:
 
 
 def plot_claims(fractions: pd.DataFrame) -> Figure:
-    """Draw the claims at k = 5 that are reversed, undecided and hold: a panel for each budget, a bar for
-    each collection.
+    """Draw which fraction of the claims "chunking A beats B at k = 5" is reversed, undecided and holds at
+    each budget of tokens (a panel) on each collection (a bar).
 
     Args:
         fractions: as `claim_fractions` returns them.
@@ -200,7 +201,9 @@ def plot_claims(fractions: pd.DataFrame) -> Figure:
 
 
 def _plot_outcomes(axes: Axes, at_k: pd.DataFrame, tokens: int) -> None:
-    """Draw the bars of one budget: reversed from the left, hold up to the right, undecided between."""
+    """Draw a bar for each collection at a budget of tokens: reversed claims at the left, then undecided
+    ones, those that hold at the right, and the interval of the reversed ones as a line.
+    """
     collections = at_k.index
     is_reversed, holds = at_k[f"reversed {tokens}"], at_k[f"holds {tokens}"]
     undecided = 1 - is_reversed - holds

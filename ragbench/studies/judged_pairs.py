@@ -48,7 +48,7 @@ def model_verdicts(rng: np.random.Generator) -> pd.DataFrame:
 
 
 def pair_differences(verdicts: pd.DataFrame) -> list[pd.DataFrame]:
-    """Subtract the verdicts on two systems, for all pairs of systems.
+    """Subtract the verdicts on two systems, question by question, for all pairs of systems.
 
     Args:
         verdicts: a row per answer: question, system, person, and a column for each judge.
@@ -68,7 +68,7 @@ def pair_differences(verdicts: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def compare_with_people(differences: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Count how often a judge alone contradicts people, over pairs of systems.
+    """Count for how many pairs of systems a judge alone contradicts people's verdicts.
 
     Args:
         differences: of each pair, as `pair_differences` returns them.
@@ -118,7 +118,8 @@ def _half_widths(differences: Sequence[pd.DataFrame], source: str) -> Floats:
 def label_curves(
     differences: Sequence[pd.DataFrame], judge: str, *, draws: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Estimate people's difference from n labelled questions, with and without a judge's verdicts.
+    """Simulate that people label only n questions of a pair of systems, and estimate the difference that
+    they find over all questions, with and without a judge's verdicts.
 
     Each draw takes a pair and n of its questions at random.
 
@@ -203,8 +204,8 @@ class LabelledUntilDecided(NamedTuple):
 def label_until_decided(
     differences: Sequence[pd.DataFrame], judge: str, *, orders: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Label the questions of each pair one after another until `rb.trust` decides, with and without a
-    judge.
+    """Simulate that people label the questions of each pair of systems one after another until `rb.trust`
+    decides which system is better, with and without a judge.
 
     Args:
         differences: the differences of each pair, as from `pair_differences`.
@@ -233,7 +234,8 @@ def label_until_decided(
 def _label_in_order(
     table: pd.DataFrame, judges: list[str], order: Sequence[str]
 ) -> LabelledUntilDecided:
-    """Label the questions of a pair in an order until the estimate decides.
+    """Label the questions of a pair of systems in an order until the estimate of their difference
+    decides which one is better.
 
     Args:
         table: the differences of the pair: questions down, `person` and the judges across.
@@ -282,6 +284,7 @@ def judge_findings(
 
 
 def _finding_alone(alone: pd.DataFrame, n_pairs: int, n_shown_by_people: int) -> str:
+    """Write how the first judge does without labels; `alone` is a table of `compare_with_people`."""
     judge = alone.index[0]
     row = alone.iloc[0]
     others = "".join(
@@ -296,6 +299,7 @@ def _finding_alone(alone: pd.DataFrame, n_pairs: int, n_shown_by_people: int) ->
 
 
 def _finding_until_decided(judge: str, stops: pd.DataFrame) -> str:
+    """Write how many labels a judge saves; `stops` is a table of `label_until_decided`."""
     corrected, alone = stops.loc["corrected"], stops.loc["labels alone"]
     return (
         f"Labelled until it is decided, as `rb.trust` does it: {corrected['labels']:.0f} labels with "
@@ -306,6 +310,7 @@ def _finding_until_decided(judge: str, stops: pd.DataFrame) -> str:
 
 
 def _finding_at_fixed_number(curves: pd.DataFrame) -> str:
+    """Write how good intervals are at a fixed number of labels; `curves` is a table of `label_curves`."""
     widths = curves.pivot(index="labels", columns="interval", values="width")
     # Widths fall with the root of the number of labels.
     saved = 1 - (widths["corrected"] / widths["labels alone"]) ** 2

@@ -69,9 +69,9 @@ def published_table(numbers: pd.DataFrame) -> pd.DataFrame:
         numbers: as `published_chunkings` returns them.
     """
     sizes = numbers["size"].map(" {:.0f}".format) + numbers["overlap"].map("/{}".format)
-    has_no_size = " nan/0"  # such as the chunker "GPT-4o"
+    without_size = " nan/0"  # of chunkers that choose it themselves, such as "GPT-4o"
     texts = pd.DataFrame({"source": numbers["source"]})
-    texts["chunking"] = numbers["chunker"] + sizes.str.replace(has_no_size, "")
+    texts["chunking"] = numbers["chunker"] + sizes.str.replace(without_size, "")
     measures = list(_OUR_NAMES.values())
     for measure in measures:
         means = numbers[measure].map("{:.1f}".format)
