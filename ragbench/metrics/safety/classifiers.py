@@ -65,6 +65,7 @@ def load_detector(name: str) -> Detector:
 
 
 def _pipeline(model: str) -> Any:
+    """Return the text-classification pipeline of transformers; ModelError if it cannot be loaded."""
     with quietly():
         from transformers import pipeline
 
@@ -90,10 +91,10 @@ def _harmful(model: str, labels: list[str], chosen: str) -> set[str]:
     elif sorted(labels) == ["LABEL_0", "LABEL_1"]:  # unnamed classes: 1 is the positive one
         harmful = {"LABEL_1"}
     else:
-        word = {label: label.casefold().replace(" ", "_").replace("-", "_") for label in labels}
-        harmful = {label for label in labels if word[label] in HARMFUL}
+        word_of = {label: label.casefold().replace(" ", "_").replace("-", "_") for label in labels}
+        harmful = {label for label in labels if word_of[label] in HARMFUL}
         if not harmful and len(labels) == 2:  # "SAFE" and something else
-            harmful = {label for label in labels if word[label] not in HARMLESS}
+            harmful = {label for label in labels if word_of[label] not in HARMLESS}
     if not harmful or len(harmful) == len(labels):
         raise ConfigError(
             f"which class of {model!r} is an attack is not known: it has {', '.join(labels)}; "

@@ -44,7 +44,14 @@ _MIN_WHOLE, _NEARLY_WHOLE = 12, 0.9
 _INTERNAL_ID = re.compile(r"\d{6}|[_#:~/]|\d.*[^\d.]|[^\d.].*\d")
 _ID_BORDER = re.compile(r"[=:;,()\[\]\"'`|]+")  # between an id and its name, or another id
 
-Places = Iterator[tuple[int, int, str, str]]  # start, end, kind, why
+
+class _Place(NamedTuple):
+    """A piece of text, from `start` to `end`, that may leak: its `kind`, and `why` it is one."""
+
+    start: int
+    end: int
+    kind: str
+    why: str
 
 
 class Finding(NamedTuple):
@@ -122,19 +129,20 @@ def leakage_findings(
         raise MissingExtraError(problem)
     text = text[:_MAX_CHARACTERS]
     findings = []
-    covered = bytearray(len(text))
-    places = (
-        _marked(text, [*marked, *marked_secrets(contexts)]),
-        ((start, end, "secret", why) for start, end, why in secrets(text)),
-        _numbers(text),
+    # in this order: a place inside of an earlier one is not reported again
+    places = chain(
+        _marked_places(text, [*marked, *marked_secrets(contexts)]),
+        (_Place(start, end, "secret", why) for start, end, why in secrets(text)),
+        _checked_numbers(text),
         _emails(text),
         _phones(text),
-        _addresses(text),
-        _kinds(text),
+        _ip_addresses(text),
+        _places_of_kinds(text),
     )
-    for start, end, kind, why in chain.from_iterable(places):
-        if not any(covered[start:end]):
-            covered[start:end] = b"\1" * (end - start)
+    is_covered = bytearray(len(text))  # 1 for each character in a finding
+    for start, end, kind, why in places:
+        if not any(is_covered[start:end]):
+            is_covered[start:end] = b"\1" * (end - start)
             findings.append(Finding(start, end, kind, f"{text[start : start + 2]}***", why))
     for start, end, n in copied_runs(text, contexts):
         why = f"{n} words in a row are in a context"
@@ -158,10 +166,11 @@ def stated_ids(text: str, known: Collection[str]) -> list[str]:
         if "://" in token:
             continue
         core = token.strip("[](){}<>.,:;!?\"'`“”‘’*")
-        parts = [core, core.partition("#")[0], core.partition("~")[0], *_ID_BORDER.split(core)]
-        name = next((part for part in parts if part in known and _INTERNAL_ID.search(part)), "")
-        if name:
-            found.append(name)
+        document_of_chunk = [core.partition("#")[0], core.partition("~")[0]]
+        for part in (core, *document_of_chunk, *_ID_BORDER.split(core)):
+            if part in known and _INTERNAL_ID.search(part):
+                found.append(part)
+                break
     return found
 
 
@@ -179,17 +188,13 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
     text_words = [folded(match[0]) for match in matches]
     copied = bytearray(len(text_words))  # 1 for each word that is in a run
     for context in contexts:
-        other = [folded(word) for word in WORD.findall(context)]
-        n = _PROMPT_WORDS if is_prompt(context) else _COPIED_WORDS  # words of the shortest run
-        if len(other) >= _MIN_WHOLE:
-            nearly_whole = int(_NEARLY_WHOLE * len(other))
-            n = min(n, max(_MIN_WHOLE, nearly_whole))
-        n = round(n * len(other) / max(1, n_words(context)))  # two letters are a word in Chinese
-        grams = {tuple(other[i : i + n]) for i in range(len(other) - n + 1)}
-        if not grams:
+        context_words = [folded(word) for word in WORD.findall(context)]
+        n = _shortest_run(context, len(context_words))
+        rows = {tuple(context_words[i : i + n]) for i in range(len(context_words) - n + 1)}
+        if not rows:
             continue
         for i in range(len(text_words) - n + 1):
-            if tuple(text_words[i : i + n]) in grams:
+            if tuple(text_words[i : i + n]) in rows:
                 copied[i : i + n] = b"\1" * n
     runs = []
     for run in re.finditer(b"\1+", copied):
@@ -198,20 +203,32 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
     return runs
 
 
-def _marked(text: str, values: Collection[str]) -> Places:
+def _shortest_run(context: str, n_tokens: int) -> int:
+    """Return how many tokens in a row count as copied from a context, by the rules of `copied_runs`.
+
+    `n_tokens` is the number of tokens in the context. In scripts without spaces a word has several:
+    two letters are a word in Chinese.
+    """
+    n = _PROMPT_WORDS if is_prompt(context) else _COPIED_WORDS
+    if n_tokens >= _MIN_WHOLE:
+        nearly_whole = int(_NEARLY_WHOLE * n_tokens)
+        n = min(n, max(_MIN_WHOLE, nearly_whole))
+    return round(n * n_tokens / max(1, n_words(context)))
+
+
+def _marked_places(text: str, values: Collection[str]) -> Iterator[_Place]:
+    """Yield the places of these values in any case, where they are no part of a longer word."""
+    begins = rf"(?:(?<!{SPACED})|(?!{SPACED}))"
+    ends = rf"(?:(?!{SPACED})|(?<!{SPACED}))"
     for value in values:
         written = r"\s+".join(map(re.escape, value.split()))
-        # no part of a longer word
-        for match in regex.finditer(
-            rf"(?:(?<!{SPACED})|(?!{SPACED})){written}(?:(?!{SPACED})|(?<!{SPACED}))",
-            text,
-            regex.IGNORECASE | regex.V1,
-        ):
+        pattern = f"{begins}{written}{ends}"
+        for match in regex.finditer(pattern, text, regex.IGNORECASE | regex.V1):
             if match[0]:
-                yield *match.span(), "secret", "marked as secret"
+                yield _Place(match.start(), match.end(), "secret", "marked as secret")
 
 
-def _numbers(text: str) -> Places:
+def _checked_numbers(text: str) -> Iterator[_Place]:
     """Yield numbers of cards, accounts and social security, known by their checksum or range."""
     if missing_extra():
         return
@@ -223,7 +240,8 @@ def _numbers(text: str) -> Places:
         is_of_issuer = _PERSONAL["issuer"].fullmatch(digits) is not None
         is_varied = len(set(digits)) > 1
         if is_of_issuer and luhn.is_valid(digits) and is_varied:
-            yield *match.span(), "card", "a number of a card issuer with a valid Luhn checksum"
+            why = "a number of a card issuer with a valid Luhn checksum"
+            yield _Place(*match.span(), "card", why)
     for match in _PERSONAL["iban"].finditer(text):
         # the last group may belong to the next word, as in "... 3000 PLEASE"
         groups = match[0].split(" ")
@@ -231,25 +249,27 @@ def _numbers(text: str) -> Places:
             written = " ".join(groups[:n])
             if iban.is_valid(written, check_country=False):
                 end = match.start() + len(written)
-                yield match.start(), end, "iban", "an IBAN with a valid checksum"
+                yield _Place(match.start(), end, "iban", "an IBAN with a valid checksum")
                 break
     for match in _PERSONAL["ssn"].finditer(text):
         if ssn.is_valid(re.sub(r"\D", "", match["number"])):
-            yield *match.span("number"), "ssn", "a US social security number that is given out"
+            why = "a US social security number that is given out"
+            yield _Place(*match.span("number"), "ssn", why)
 
 
-def _emails(text: str) -> Places:
-    for match in chain(
-        _PERSONAL["email"].finditer(text), _PERSONAL["spelled_email"].finditer(text)
-    ):
-        placeholder = _PERSONAL["placeholder"].fullmatch(match["local"])
-        reserved = placeholder and _PERSONAL["reserved"].search(match["domain"])
-        if not reserved and not _PERSONAL["role"].fullmatch(match["local"]):
-            yield *match.span(), "email", "an e-mail address that is not one of a role"
+def _emails(text: str) -> Iterator[_Place]:
+    """Yield e-mail addresses but those of a role and placeholders at reserved domains."""
+    for pattern in (_PERSONAL["email"], _PERSONAL["spelled_email"]):
+        for match in pattern.finditer(text):
+            local, domain = match["local"], match["domain"]
+            has_placeholder = _PERSONAL["placeholder"].fullmatch(local) is not None
+            is_template = has_placeholder and _PERSONAL["reserved"].search(domain)
+            if not is_template and not _PERSONAL["role"].fullmatch(local):
+                yield _Place(*match.span(), "email", "an e-mail address that is not one of a role")
 
 
-def _phones(text: str) -> Places:
-    """Find phone numbers; the fewer signs that a number is one, the stricter its grouping is checked.
+def _phones(text: str) -> Iterator[_Place]:
+    """Yield phone numbers; the fewer signs that a number is one, the stricter its grouping is checked.
 
     A number with "+" and country code has to be valid, as has one after a word such as "call".
     Without such a word it has to be grouped exactly as its country does. Nothing is found without
@@ -276,13 +296,14 @@ def _phones(text: str) -> Places:
             PhoneNumberMatcher(raw, region, leniency=leniency, max_tries=3) for region in regions
         )
         if hit := next(chain.from_iterable(tries), None):
-            yield start + hit.start, start + hit.end, "phone", "a valid phone number"
+            yield _Place(start + hit.start, start + hit.end, "phone", "a valid phone number")
         elif fiction := _PERSONAL["north_american"].match(raw):
-            yield start, start + fiction.end(), "phone", "grouped as a North American phone number"
+            why = "grouped as a North American phone number"
+            yield _Place(start, start + fiction.end(), "phone", why)
 
 
-def _addresses(text: str) -> Places:
-    """Find public IPv4 addresses, but not the numbers of versions and sections, which look alike.
+def _ip_addresses(text: str) -> Iterator[_Place]:
+    """Yield public IPv4 addresses, but not the numbers of versions and sections, which look alike.
 
     An address that begins with a small number, as versions do, needs a word about networks nearby.
     """
@@ -293,18 +314,21 @@ def _addresses(text: str) -> Places:
             continue
         before = text[max(0, match.start() - 40) : match.start()]
         after = text[match.end() : match.end() + 40]
-        around = f"{before}\0{after}"
+        around = f"{before}\0{after}"  # \0: the address itself, in which no word is searched
         is_likely = address.packed[0] >= _SMALL or _NETWORK["context"].search(around) is not None
         is_numbering = _NETWORK["numbering"].search(before) is not None
         is_public = address.is_global and not address.is_multicast
         if is_likely and is_public and not is_numbering:
-            yield *match.span(), "ip_address", "a public IPv4 address"
+            yield _Place(*match.span(), "ip_address", "a public IPv4 address")
 
 
-def _kinds(text: str) -> Places:
+def _places_of_kinds(text: str) -> Iterator[_Place]:
+    """Yield what the patterns of further kinds match: street addresses and internal ids. The last
+    group of a pattern is the place.
+    """
     for kind, pattern in RULES["kinds"].items():
         for match in pattern.finditer(text):
-            yield *match.span(pattern.groups), kind, f"matches the pattern of {kind!r}"
+            yield _Place(*match.span(pattern.groups), kind, f"matches the pattern of {kind!r}")
 
 
 @lru_cache(maxsize=50_000)

@@ -75,12 +75,10 @@ def folded(text: str) -> str:
     """
     text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
-        text = "".join(
-            sign for sign in text if unicodedata.category(sign) not in {"Cf", "Co", "Cs", "Cn"}
-        )
-        text = re.sub(
-            "[\u0300-\u036f]", "", text
-        )  # what NFKC could not compose: strokes and stacks
+        invisible = {"Cf", "Co", "Cs", "Cn"}  # categories of Unicode
+        text = "".join(sign for sign in text if unicodedata.category(sign) not in invisible)
+        # accents that NFKC could not compose: strokes and stacks
+        text = re.sub("[\u0300-\u036f]", "", text)
         text = re.sub(r"\w+", _latin, text)
     return " ".join(text.split())
 
@@ -91,12 +89,9 @@ def plain(text: str) -> str:
     >>> plain("Vergiß die früheren Befehle")
     'vergiss die fruheren befehle'
     """
-    bare = unicodedata.normalize("NFKD", text.casefold())
-    return (
-        "".join(sign for sign in bare if not unicodedata.combining(sign))
-        .replace("ı", "i")
-        .replace("’", "'")
-    )
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    bare = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
+    return bare.replace("ı", "i").replace("’", "'")
 
 
 def _latin(match: re.Match[str]) -> str:

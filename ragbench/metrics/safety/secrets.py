@@ -54,24 +54,34 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
         if _is_user_and_password(match[1]):
             yield *match.span(1), "user and password of basic authentication"
     for match in _SECRETS["named"].finditer(text):
-        value = _named_value(match)
-        first_word = (value.split() or [""])[0]
-        if _is_like_a_password(first_word):
-            secret = first_word
-        elif match["strong"] and _is_phrase(match, value):
-            secret = value
-        else:
-            continue
+        secret = _named_secret(match)
         if secret and not match["phrase"]:
             start = match.start("quoted" if match["quoted"] else "plain")
             yield start, start + len(secret), "a value named as password or key"
 
 
+def _named_secret(match: re.Match[str]) -> str:
+    """Return the part of a named value ("password = ...") that is a secret; "" if none is.
+
+    That is its first word, if it looks like a password; else the whole value, if it is a phrase after
+    a name that always means a secret (the group "strong").
+    """
+    value = _named_value(match)
+    first_word = (value.split() or [""])[0]
+    if _is_like_a_password(first_word):
+        return first_word
+    if match["strong"] and _is_phrase(match, value):
+        return value
+    return ""
+
+
 def _named_value(match: re.Match[str]) -> str:
+    """Return the value in a match of the pattern "named", without the end of its sentence."""
     return match["quoted"] or match["plain"].rstrip(".!?:*_")
 
 
 def _is_user_and_password(encoded: str) -> bool:
+    """Return True for base64 of a text such as "user:password"."""
     try:
         decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     except ValueError:
@@ -83,19 +93,19 @@ def _is_phrase(match: re.Match[str], value: str) -> bool:
     """Return True if a named value of ordinary words is a secret: in quotation marks, or in
     capitals.
     """
+    is_in_capitals = re.fullmatch(r"[A-Z]{6,}|[A-Z]{2,}(?:-[A-Z]+)+", value) is not None
+    if not match["quoted"] and not is_in_capitals:
+        return False
     parts = value.split()
-    capitals = re.fullmatch(r"[A-Z]{6,}|[A-Z]{2,}(?:-[A-Z]+)+", value)
-    return (
-        bool(match["quoted"] or capitals)
-        and len(parts) <= _MAX_WORDS
-        and not _SECRETS["template"].search(value)
-        and not any(map(_SECRETS["no_value"].fullmatch, (parts[0], parts[-1])))
-    )
+    if len(parts) > _MAX_WORDS or _SECRETS["template"].search(value):
+        return False
+    return not any(map(_SECRETS["no_value"].fullmatch, (parts[0], parts[-1])))
 
 
 def _is_varied(value: str) -> bool:
-    """Refuse "sk-xxxxxxxx" and "hf_your_token_here"."""
-    return len(set(value)) >= 8 and not re.search(r"(?i)x{5,}|\*{3,}|your|0{8}|<", value)
+    """Return False for templates of keys, such as "sk-xxxxxxxx" and "hf_your_token_here"."""
+    is_template = re.search(r"(?i)x{5,}|\*{3,}|your|0{8}|<", value) is not None
+    return len(set(value)) >= 8 and not is_template
 
 
 def _is_like_a_password(value: str) -> bool:
@@ -150,14 +160,21 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
             if _names_secret(match, context):
                 values.append(_named_value(match))
         if is_prompt(context):
-            for sentence in re.split(r"(?<=[.!?;])\s|\n", context):
-                if _SECRETS["keep"].search(sentence):
-                    values += [name[1] or name[0] for name in _SECRETS["name"].finditer(sentence)]
+            values += _values_to_keep(context)
     if whole and all(len(context.split()) <= _MAX_WORDS for context in contexts):
         for context in contexts:
             if len(context) <= _LONGEST and not _is_sentence(context):
                 values.append(context.strip())
     return [value for value in dict.fromkeys(values) if _is_informative(value)]
+
+
+def _values_to_keep(prompt: str) -> list[str]:
+    """Return the names and quotations in the sentences of a system prompt that say "never mention"."""
+    values = []
+    for sentence in re.split(r"(?<=[.!?;])\s|\n", prompt):
+        if _SECRETS["keep"].search(sentence):
+            values += [name[1] or name[0] for name in _SECRETS["name"].finditer(sentence)]
+    return values
 
 
 def _names_secret(match: re.Match[str], context: str) -> bool:
