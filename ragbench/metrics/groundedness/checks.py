@@ -267,17 +267,13 @@ def check_groundedness(
         check = _check(case, answer, texts[query_id], by_id)
         checks[query_id] = check
         pairs += check.pairs
-    all_supports = iter(claim_supports(pairs, model=model))
+    all_supports = iter(claim_supports(pairs, model=model))  # of all answers in one call
     rows = {}
-    claim_rows = []
+    claim_rows: list[tuple[str, str, bool, tuple[str, ...]]] = []
     for query_id, check in checks.items():
         supports = _next_supports(check, all_supports)
         rows[query_id] = _scores(check, supports)
-        for claim, support in zip(check.claims, supports.claims, strict=True):
-            fabricated = tuple(each.text for each in numeric_fabrications(claim, check.grounds))
-            enough = RELAXED if is_inference(claim) else STRICT
-            is_supported = support >= enough and not fabricated
-            claim_rows.append((query_id, claim, is_supported, fabricated))
+        claim_rows += _claim_rows(query_id, check, supports)
     if not_supported(dataset, answers, model):
         for row in rows.values():
             row |= dict.fromkeys(_OF_ENGLISH, math.nan)
@@ -287,9 +283,24 @@ def check_groundedness(
     return scores, pd.DataFrame(claim_rows, columns=columns)
 
 
+def _claim_rows(
+    query_id: str, check: _Check, supports: _Supports
+) -> list[tuple[str, str, bool, tuple[str, ...]]]:
+    """Return query_id, claim, whether it is supported, and its fabricated numbers, for each claim of an
+    answer.
+    """
+    rows = []
+    for claim, support in zip(check.claims, supports.claims, strict=True):
+        fabricated = tuple(each.text for each in numeric_fabrications(claim, check.grounds))
+        enough = RELAXED if is_inference(claim) else STRICT
+        is_supported = support >= enough and not fabricated
+        rows.append((query_id, claim, is_supported, fabricated))
+    return rows
+
+
 def _scores(check: _Check, supports: _Supports) -> dict[str, float]:
     """Return measure -> score of an answer; NaN if the answer or its case has nothing to measure."""
-    is_stated = []  # of each labelled claim
+    is_stated = []  # of each label: first the expected, then the forbidden claims
     for label, support in zip(check.labels, supports.labels, strict=True):
         is_stated.append(_stated(label, check.text, support))
     n_expected = len(check.case.expected_claims)

@@ -83,7 +83,8 @@ def claims(answer: str) -> list[str]:
         text = LIST_MARK.sub("", line).strip()
         bare = without_citations(text)
         if not words(bare):
-            if listed and bare != text:
+            is_citation_alone = bare != text
+            if listed and is_citation_alone:
                 listed[-1] += f" {text}"
         elif not (_HEADING.fullmatch(line) or no_claim(bare) or _is_general(bare)):
             listed.append(text)
@@ -96,13 +97,15 @@ def no_claim(sentence: str) -> bool:
     >>> no_claim("Have you been there?"), no_claim("Sure, thanks!"), no_claim("I was there.")
     (True, True, False)
     """
-    return sentence.rstrip(" \t\"'”’)*_").endswith("?") or all(
-        _FILLER.fullmatch(part) for part in re.split(r"(?<=[,!.])\s+", sentence.strip())
-    )
+    is_question = sentence.rstrip(" \t\"'”’)*_").endswith("?")
+    parts = re.split(r"(?<=[,!.])\s+", sentence.strip())
+    return is_question or all(_FILLER.fullmatch(part) for part in parts)
 
 
 def _is_general(sentence: str) -> bool:
+    """Return True for a remark about nothing in particular, which names no number and no name."""
     lower = sentence.casefold().replace("’", "'")
     if not (_GENERAL.search(lower) or lower.endswith(":")):
         return False
-    return not (any(word.name for word in words(sentence)) or numbers(sentence))
+    has_name = any(word.name for word in words(sentence))
+    return not has_name and not numbers(sentence)

@@ -22,22 +22,22 @@ def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> li
     windows that share most of the sentence's words by weight. All pairs of a window and a sentence go
     through the model in one call, each distinct pair once, the longest first.
     """
-    premises: dict[tuple[int, str], Sequence[str]] = {}  # (request, sentence) -> windows
-    pairs: set[tuple[str, str]] = set()
-    for number, (sentences, page) in enumerate(requests):
+    pairs_of_requests = []  # for each request, for each sentence: (window, sentence)
+    for sentences, page in requests:
+        pairs_of_sentences = []
         for sentence in sentences:
             windows = _windows(sentence, page)
-            premises[number, sentence] = windows
-            pairs.update((window, sentence) for window in windows)
-    ordered = sorted(pairs, key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
-    probability = dict(zip(ordered, _predict(ordered, model), strict=True))
-    probabilities = []
-    for number, (sentences, _) in enumerate(requests):
-        row = []
-        for sentence in sentences:
-            row.append(max(probability[window, sentence] for window in premises[number, sentence]))
-        probabilities.append(row)
-    return probabilities
+            pairs_of_sentences.append([(window, sentence) for window in windows])
+        pairs_of_requests.append(pairs_of_sentences)
+    distinct = {
+        pair for by_sentence in pairs_of_requests for pairs in by_sentence for pair in pairs
+    }
+    longest_first = sorted(distinct, key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
+    probability = dict(zip(longest_first, _predict(longest_first, model), strict=True))
+    return [
+        [max(probability[pair] for pair in pairs) for pairs in by_sentence]
+        for by_sentence in pairs_of_requests
+    ]
 
 
 def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
@@ -90,12 +90,13 @@ def _windows(sentence: str, page: Page) -> list[str]:
     window lies in one context, and a word counts by its weight.
     """
     weight_of = {word.stem: word.weight for word in words(sentence)}
-    scored = []
+    shared_weights = []  # of the window that begins at each sentence of the page
+    texts = []
     for start, context in enumerate(page.context_of):
-        n_sentences = page.context_of[start : start + _WINDOW].count(context)
-        window = page.sentences[start : start + n_sentences]
+        n_in_context = page.context_of[start : start + _WINDOW].count(context)
+        window = page.sentences[start : start + n_in_context]
         stems = frozenset().union(*(each.stems for each in window))
-        shared_weight = sum(weight for stem, weight in weight_of.items() if stem in stems)
-        scored.append((-shared_weight, start, " ".join(each.text for each in window)))
-    best = sorted(scored)[:_WINDOWS]
-    return [text for _, _, text in best]
+        shared_weights.append(sum(weight_of[stem] for stem in weight_of if stem in stems))
+        texts.append(" ".join(each.text for each in window))
+    best_first = sorted(range(len(texts)), key=lambda start: (-shared_weights[start], start))
+    return [texts[start] for start in best_first[:_WINDOWS]]

@@ -21,7 +21,15 @@ from ragbench.metrics.groundedness.words import (
 )
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
 
-Vectors = tuple[FloatArray, FloatArray]
+
+class Vectors(NamedTuple):
+    """The vector of a text (dimension,) and the vectors of its `words` (number of words, dimension),
+    of unit length.
+    """
+
+    text: FloatArray
+    words: FloatArray
+
 
 _lock = threading.Lock()
 _recent: dict[str, Vectors] = {}
@@ -29,8 +37,7 @@ _MAX_RECENT = 1_500  # texts, some 60 kB each
 
 
 def vectors(texts: Sequence[str]) -> list[Vectors]:
-    """Return for each text its vector (dimension,) and the vectors of its `words` (number of words, dimension),
-    of unit length.
+    """Return for each text its vector and the vectors of its words.
 
     The text's is the mean over its tokens, as minilm's embedder has it; a word's the mean over its
     word pieces, in the context of the text. Words beyond the 256 tokens that the model reads have a
@@ -39,35 +46,43 @@ def vectors(texts: Sequence[str]) -> list[Vectors]:
     """
     with _lock:  # of several threads one computes
         missing = [text for text in dict.fromkeys(texts) if text not in _recent]
-        _recent.update(zip(missing, _compute(missing), strict=True))
-        pairs = [_recent[text] for text in texts]
+        _recent.update(zip(missing, _encoded(missing), strict=True))
+        vectors_of_texts = [_recent[text] for text in texts]
         for text in list(_recent)[:-_MAX_RECENT]:
             del _recent[text]
-    return pairs
+    return vectors_of_texts
 
 
-def _compute(texts: Sequence[str]) -> list[Vectors]:
+def _encoded(texts: Sequence[str]) -> list[Vectors]:
+    """Return the vectors of texts as the model computes them, all in one batch."""
     if not texts:
         return []
-    ids, offsets = [], []
+    ids = []
+    offsets = []
     for encoding in tokenised(texts):
         ids.append(cut_to_fit(encoding.ids))
         offsets.append(cut_to_fit(encoding.offsets))
-    return [_pooled(*parts) for parts in zip(texts, token_states(ids), offsets, strict=True)]
+    states = token_states(ids)
+    return [_pooled(*parts) for parts in zip(texts, states, offsets, strict=True)]
 
 
 def _pooled(text: str, states: FloatArray, offsets: Sequence[tuple[int, int]]) -> Vectors:
+    """Return the means of the vectors of tokens (`states`, tokens x dimension) over a text, and over
+    each of its words. `offsets` has the start and the end of each token in the text.
+    """
     starts, ends = np.array(offsets).T
     text_words = words(text)
-    rows = np.zeros((len(text_words), states.shape[1]), dtype=np.float32)
+    word_vectors = np.zeros((len(text_words), states.shape[1]), dtype=np.float32)
     for row, word in enumerate(text_words):
-        inside = (starts < word.end) & (ends > word.start) & (ends > starts)
-        if inside.any():
-            rows[row] = states[inside].mean(axis=0)
-    return _unit(states.mean(axis=0, keepdims=True))[0], _unit(rows)
+        is_in_word = (starts < word.end) & (ends > word.start) & (ends > starts)
+        if is_in_word.any():
+            word_vectors[row] = states[is_in_word].mean(axis=0)
+    text_vector = states.mean(axis=0, keepdims=True)
+    return Vectors(_unit(text_vector)[0], _unit(word_vectors))
 
 
 def _unit(rows: FloatArray) -> FloatArray:
+    """Return the rows with length 1; rows of zeros stay."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: FloatArray = (rows / np.where(norms > 0, norms, 1)).astype(np.float32)
     return unit
@@ -90,6 +105,7 @@ _SENTENCES = 3
 _PLAIN_GRAM, _LONGEST_GRAM = 3, 6
 _DIGITS = 9  # of sums that are compared: equal ones differ by less, and differently on each machine
 _MORE = 2
+_LEAST_GAIN = 0.3  # weight of missing words that a further sentence must have
 _COPIED = 0.9
 
 
@@ -149,24 +165,32 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     """
     own_words = words(sentence)
     weight = np.array([word.weight for word in own_words])
-    hits = np.zeros((len(own_words), len(page.sentences)), dtype=bool)
-    for row, word in enumerate(own_words):
-        if (stem := page.find(word.stem)) is not None:
-            hits[row, page.sentence_at[page.positions[stem]]] = True
+    hits = _sentences_with_words(own_words, page)
     window, share = _best_window(page, weight, hits)
-    support = numeric_support(sentence, page.texts)
+    support = numeric_support(sentence, page.texts)  # NaN: the sentence has no number
     lexical = {
         "words_in_window": share,
         "numbers": 1.0 if np.isnan(support) else support,
-        **_lexical(sentence, own_words, weight, page, hits, window),
+        **_lexical_evidence(sentence, own_words, weight, page, hits, window),
     }
+    others = _sentences_to_compare(weight, hits, window)
     return Reading(
         sentence,
         weight,
         lexical,
-        tuple(page.texts[i] for i in window),
-        tuple(page.texts[i] for i in _looked_at(weight, hits, window)),
+        window=tuple(page.texts[i] for i in window),
+        others=tuple(page.texts[i] for i in others),
     )
+
+
+def _sentences_with_words(own_words: Sequence[Word], page: Page) -> Bools:
+    """Return (words, sentences of the page): True where the sentence has the word."""
+    hits = np.zeros((len(own_words), len(page.sentences)), dtype=bool)
+    for row, word in enumerate(own_words):
+        stem = page.find(word.stem)
+        if stem is not None:
+            hits[row, page.sentence_at[page.positions[stem]]] = True
+    return hits
 
 
 def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]:
@@ -196,31 +220,33 @@ def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]
     return best_window, best_share
 
 
-def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
+def _sentences_to_compare(weight: Floats, hits: Bools, window: range) -> list[int]:
     """Return the positions of the sentences worth a vector: the sentences with the rarest words, the
     best window, and up to `_MORE` sentences with words that these lack.
 
     `weight` has a number per word of the sentence in question, `hits` is words x sentences.
     """
-    frequency = hits.sum(axis=1)
-    rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1))
+    n_sentences = hits.shape[1]
+    frequency = hits.sum(axis=1)  # of each word: the sentences that have it
+    rarity = np.log1p(n_sentences / np.maximum(frequency, 1))
     rarity[frequency == 0] = 0.0
+    # of each sentence; equal ones are ordered by the plain weight of their words
     worth = np.round((weight * rarity) @ hits + 1e-6 * (weight @ hits), _DIGITS)
     most_worth = np.argsort(-worth, kind="stable")[:_SENTENCES].tolist()
     chosen = list(dict.fromkeys([*most_worth, *window]))
-    covered = hits[:, chosen].any(axis=1)
+    is_covered = hits[:, chosen].any(axis=1)  # of each word
     for _ in range(_MORE):
-        uncovered_weight = np.where(covered, 0.0, weight)
-        gain = np.round(uncovered_weight @ hits, _DIGITS)
+        uncovered_weight = np.where(is_covered, 0.0, weight)
+        gain = np.round(uncovered_weight @ hits, _DIGITS)  # of each sentence
         best = int(gain.argmax())
-        if gain[best] <= 0.3:
+        if gain[best] <= _LEAST_GAIN:
             break
         chosen.append(best)
-        covered |= hits[:, best]
+        is_covered |= hits[:, best]
     return chosen
 
 
-def _lexical(
+def _lexical_evidence(
     sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
     """Return the evidence of words: LEXICAL without "words_in_window" and "numbers".
@@ -233,15 +259,16 @@ def _lexical(
         hits: words x sentences of the page, True where the sentence has the word.
         window: the sentences of the best window.
     """
-    on_page = np.asarray(hits.any(axis=1))
-    in_window = np.asarray(hits[:, list(window)].any(axis=1))
+    on_page = np.asarray(hits.any(axis=1))  # of each word
+    in_window = np.asarray(hits[:, list(window)].any(axis=1))  # of each word
     words_on_page = np.dot(weight, on_page) / weight.sum()
     lengths = np.array(page.row_lengths([word.stem for word in own_words]))
-    is_next_word_adjacent = lengths[:-1] > 1
-    heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
+    # of each pair of adjacent words, which counts by the weight of the heavier one
+    is_adjacent_on_page = lengths[:-1] > 1
+    pair_weights = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
     neighbours = words_on_page
-    if heavier:
-        neighbours = np.dot(is_next_word_adjacent, heavier) / sum(heavier)
+    if pair_weights:
+        neighbours = np.dot(is_adjacent_on_page, pair_weights) / sum(pair_weights)
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     share_a_sentence = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
     word_pairs = np.mean(share_a_sentence) if share_a_sentence else words_on_page
@@ -277,7 +304,7 @@ def _copying(lengths: Ints, weight: Floats, hits: Bools, in_window: Bools) -> di
         fractions.append(np.mean(lengths[:n_starts] >= n))
     lengths = np.minimum(lengths, longest_gram)
     fragments = np.zeros(len(lengths))  # of each word: the longest row around it on the page
-    for start in np.argsort(lengths):
+    for start in np.argsort(lengths):  # longer rows overwrite shorter ones
         fragments[start : start + lengths[start]] = lengths[start]
     longest_novel = novel = 0.0  # weight of words in a row that are not in the window
     for word_weight, is_there in zip(weight, in_window, strict=True):
@@ -311,22 +338,23 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
     if reading.copied:
         return dict.fromkeys(SEMANTIC, 1.0)
     weight = reading.weight
-    (sentence_vector, own_words), *page = vectors([reading.sentence, *reading.others])
-    nearest_of_all = np.full(len(weight), -1.0)
+    sentence, *sentences_of_page = vectors([reading.sentence, *reading.others])
+    highest = np.full(len(weight), -1.0)  # of each word: its cosine to the nearest word of the page
     alignment = -1.0
-    for _, page_words in page:
-        nearest = (own_words @ page_words.T).max(axis=1).astype(np.float64)
+    for other in sentences_of_page:
+        nearest = (sentence.words @ other.words.T).max(axis=1).astype(np.float64)
         alignment = max(alignment, weight @ nearest / weight.sum())
-        nearest_of_all = np.maximum(nearest_of_all, nearest)
-    worst_first = np.argsort(np.round(nearest_of_all, 5), kind="stable")
-    mass = np.cumsum(weight[worst_first])
-    quarter = worst_first[mass <= max(0.25 * weight.sum(), mass[0])]  # at least the worst word
-    telling = weight > _TELLING
-    around = np.sum([vector for vector, _ in vectors(reading.window)], axis=0)
+        highest = np.maximum(highest, nearest)
+    worst_first = np.argsort(np.round(highest, 5), kind="stable")
+    weight_so_far = np.cumsum(weight[worst_first])
+    limit = max(0.25 * weight.sum(), weight_so_far[0])  # at least the worst word
+    quarter = worst_first[weight_so_far <= limit]
+    is_telling = weight > _TELLING
+    window = np.sum([each.text for each in vectors(reading.window)], axis=0)
     return {
         "alignment": alignment,
-        "lowest_quarter": weight[quarter] @ nearest_of_all[quarter] / weight[quarter].sum(),
-        "least_aligned": nearest_of_all[telling].min() if telling.any() else alignment,
-        "no_stranger": 1 - (weight * (1 - nearest_of_all)).max(),
-        "similarity": float(sentence_vector @ around / max(1e-9, np.linalg.norm(around))),
+        "lowest_quarter": weight[quarter] @ highest[quarter] / weight[quarter].sum(),
+        "least_aligned": highest[is_telling].min() if is_telling.any() else alignment,
+        "no_stranger": 1 - (weight * (1 - highest)).max(),
+        "similarity": float(sentence.text @ window / max(1e-9, np.linalg.norm(window))),
     }

@@ -157,21 +157,23 @@ def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
     if not _COUNTED.search(text):
         return ()
     language = detect_language([text], default)
+    # all of these steps keep the places of the text
     line = _in_english_notation(without_citations(text), language)
     line = _blank(_NUMBERING, line).translate(_SIGNS)
-    if _INLINE.findall(line)[:2] == ["1", "2"]:
+    has_inline_numbering = _INLINE.findall(line)[:2] == ["1", "2"]
+    if has_inline_numbering:
         line = _blank(_INLINE, line)
-    versions = _versions(line)
+    version_starts = _versions(line)
     dates = []
     for match in _DATE.finditer(line):
         dates += _dates(match)
     line = _blank(_LABEL, _blank(_DATE, line))
-    line = _RANGE.sub(lambda gap: ";" * len(gap[0]), line)
+    line = _RANGE.sub(lambda gap: ";" * len(gap[0]), line)  # both ends of a range are numbers
     amounts = []
     for match in _AMOUNT.finditer(line):
         if match["word"] and not language.is_english:
             continue
-        is_version = match.start("numeral") in versions
+        is_version = match.start("numeral") in version_starts
         for number in _amounts(match):
             written = text[number.start : number.end].strip()
             has_version = is_version and number.kind == ""
@@ -241,23 +243,20 @@ def _whole_number(text: str | None) -> int:
 
 
 def _amounts(match: re.Match[str]) -> list[Number]:
-    """Return the readings of a number with its unit: two of "MB", one of most; [] if it is too large."""
+    """Return the readings of a number with its unit: two of "MB", one of most; [] if it is too large.
+
+    `match` is of `_AMOUNT`.
+    """
     part = {name: (text or "").strip().lower() for name, text in match.groupdict().items()}
     value = _scaled_value(part)
     if not math.isfinite(value):
         return []
     unit = part["unit"] or part["currency"]
     is_written_as_fraction = bool(part["part"]) or "/" in part["numeral"]
-    readings = _READINGS.get(unit, [("", 1.0)])
+    readings = _READINGS.get(unit, [("", 1.0)])  # kind, and the factor to the unit of this kind
     if is_written_as_fraction and abs(value) < 1 and not unit:
         readings = [("share", 100.0)]
     is_ordinal = bool(part["ordinal"]) or re.split(r"[\s-]", part["word"])[-1] in _ORDINALS
-    if is_ordinal:
-        is_idle = value <= 3
-    else:
-        is_idle = value in (0, 1) and (not unit or part["word"] in _ARTICLES)
-    is_checked = not part["word"] or not is_idle
-    years = _years(part, value, is_ordinal)
     start, end = match.span()
     numbers = []
     for kind, factor in readings:
@@ -269,11 +268,22 @@ def _amounts(match: re.Match[str]) -> list[Number]:
             kind,
             hedge=part["hedge"],
             bare=value,
-            years=years,
-            checked=is_checked,
+            years=_years(part, value, is_ordinal),
+            checked=not _seldom_counts(part, value, unit, is_ordinal),
         )
         numbers.append(number)
     return numbers
+
+
+def _seldom_counts(part: Mapping[str, str], value: float, unit: str, is_ordinal: bool) -> bool:
+    """Return True for a number word that is seldom meant as a number: "one", "zero" (but for "one
+    metre"), "a" with a unit, "first" to "third".
+    """
+    if not part["word"]:
+        return False
+    if is_ordinal:
+        return value <= 3
+    return value in (0, 1) and (not unit or part["word"] in _ARTICLES)
 
 
 def _scaled_value(part: Mapping[str, str]) -> float:
@@ -317,7 +327,7 @@ def _years(part: Mapping[str, str], value: float, is_ordinal: bool) -> tuple[int
 
 
 def _value(numeral: str) -> float:
-    """Return the value of digits ("1,500.5", "2/3"), or of words up to a hundred."""
+    """Return the value of digits ("1,500.5", "2/3", "1 1/2"), or of words up to a hundred."""
     if numeral[-1].isalpha():  # "twenty-five"; 1 of "a million"
         return float(sum(_VALUES.get(word, 1) for word in re.findall("[a-z]+", numeral)))
     if "/" in numeral:
@@ -364,13 +374,10 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     readings_by_place = _readings(answer, texts)  # "5 MB" has two: 1,000 or 1,024 kB each
     if not readings_by_place:
         return []
-    numbers_of_contexts = _distinct_numbers(texts)
+    known_numbers = _distinct_numbers(texts)
     fabricated = []
     for readings in readings_by_place.values():
-        is_contained = False
-        for number in readings:
-            if any(_holds(other, number) for other in numbers_of_contexts):
-                is_contained = True
+        is_contained = any(_holds(known, each) for each in readings for known in known_numbers)
         if not is_contained or _is_of_something_else(readings, answer, texts):
             fabricated.append(readings[0])
     return fabricated
@@ -390,22 +397,24 @@ def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[s
     if number.kind in ("", "date", "share") or not language.is_english:
         return False
     subject = _subject(answer, number)
-    is_about = is_held = is_held_with_unit = has_competitor = False
+    # what the sentences of the contexts show
+    number_is_held = number_is_held_with_unit = False
+    subject_is_there = subject_has_other_number = False
     for sentence in read_page(contexts).sentences:
-        shares = not subject.isdisjoint(sentence.stems)
-        theirs = _numbers(sentence.text, language)
-        holders = [other for other in theirs if any(_holds(other, each) for each in same)]
-        if holders and shares:
+        is_about_subject = not subject.isdisjoint(sentence.stems)
+        others = _numbers(sentence.text, language)
+        holders = [other for other in others if any(_holds(other, each) for each in same)]
+        if holders and is_about_subject:
             return False
         if holders:
-            is_held = True
-            is_held_with_unit |= any(other.kind == number.kind for other in holders)
-        elif shares:
-            is_about = True
-            has_competitor |= any(other.kind == number.kind for other in theirs)
-    if not is_held:  # by sentences: a long one was cut within a number
+            number_is_held = True
+            number_is_held_with_unit |= any(other.kind == number.kind for other in holders)
+        elif is_about_subject:
+            subject_is_there = True
+            subject_has_other_number |= any(other.kind == number.kind for other in others)
+    if not number_is_held:  # by sentences: a long one was cut within a number
         return False
-    return has_competitor or (is_about and not is_held_with_unit)
+    return subject_has_other_number or (subject_is_there and not number_is_held_with_unit)
 
 
 def _subject(text: str, number: Number) -> frozenset[str]:
@@ -480,17 +489,13 @@ def _holds(known: Number, claimed: Number) -> bool:
     """
     if claimed.years[1] and _is_within(known, *claimed.years):
         return True
-    year, *month_and_day = claimed.date
-    if claimed.kind == known.kind == "date":
-        return all(a in (0, b) for a, b in zip(claimed.date, known.date, strict=True))
-    if claimed.kind == "date":
-        return not any(month_and_day) and known.value == year
-    if known.kind == "date":
-        return not claimed.kind and claimed.value in {known.date[0], known.date[2]} - {0}
+    if "date" in (known.kind, claimed.kind):
+        return _holds_date(known, claimed)
     kinds = {known.kind, claimed.kind}
     if "share" in kinds and kinds <= {"share", ""} and _is_same_fraction(known, claimed):
         return True
-    if len(kinds) > 1 and ("share" in kinds or "" not in kinds):
+    has_other_unit = len(kinds) > 1 and ("share" in kinds or "" not in kinds)
+    if has_other_unit:
         return False
     known_value = known.value
     claimed_value = claimed.value
@@ -504,6 +509,21 @@ def _holds(known: Number, claimed: Number) -> bool:
     if is_equal and not claimed.hedge and (known.version or claimed.version):
         return _parts(known) == _parts(claimed)
     return is_equal
+
+
+def _holds_date(known: Number, claimed: Number) -> bool:
+    """Return True if two numbers agree of which one or both are dates (year, month, day; 0: not given).
+
+    Two dates must agree in all parts that the claimed one has. A claimed year is held by the bare
+    number, and a claimed bare number by the year or the day of a date.
+    """
+    if claimed.kind == known.kind:
+        return all(a in (0, b) for a, b in zip(claimed.date, known.date, strict=True))
+    if claimed.kind == "date":
+        year, month, day = claimed.date
+        return month == day == 0 and known.value == year
+    year, _, day = known.date
+    return not claimed.kind and claimed.value in {year, day} - {0}
 
 
 def _parts(number: Number) -> tuple[str, ...]:
@@ -540,17 +560,13 @@ def _is_same_fraction(one: Number, other: Number) -> bool:
     is_equal = abs(first - second) <= 1e-9
     if is_equal or _is_fraction(one) == _is_fraction(other):
         return is_equal
-    if _is_fraction(one):
-        exact, rounded, written = first, second, other
-    else:
-        exact, rounded, written = second, first, one
-    decimals = len(str(written.bare).partition(".")[2].rstrip("0"))
-    digits = decimals + 2 if written.kind == "share" else max(decimals, 2)
+    fraction, rounded = (one, other) if _is_fraction(one) else (other, one)
+    decimals = len(str(rounded.bare).partition(".")[2].rstrip("0"))
+    digits = decimals + 2 if rounded.kind == "share" else max(decimals, 2)
     step = 10.0**-digits  # one in the last digit that was written
-    excess = round(rounded - exact, 12)
-    return (
-        -step < excess <= step / 2
-    )  # cutting takes less than a step, rounding up adds half of one
+    excess = round(_part_of_whole(rounded) - _part_of_whole(fraction), 12)
+    # cutting takes less than a step, rounding up adds at most half of one
+    return -step < excess <= step / 2
 
 
 def _part_of_whole(number: Number) -> float:

@@ -187,11 +187,11 @@ def read_pairs(pairs: Pairs) -> list[list[Reading]]:
     readings = []
     for (answer, _), page in zip(pairs, pages, strict=True):
         sentences = _sentences(answer) if page.sentences else []
-        readings.append([_read(sentence, page) for sentence in sentences])
+        readings.append([_read_as_assertion(sentence, page) for sentence in sentences])
     return readings
 
 
-def _read(sentence: str, page: Page) -> Reading:
+def _read_as_assertion(sentence: str, page: Page) -> Reading:
     """Read a sentence, without its hedges ("may") if the page then holds more of its words."""
     hedged = read_sentence(sentence, page)
     assertion = unhedged(sentence)

@@ -66,9 +66,9 @@ def words(text: str) -> tuple[Word, ...]:
     """
     text_words: list[Word] = []
     letters = list(filter(str.isalpha, text))
-    is_shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)
+    is_shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)  # in capitals
     pattern = _ASCII_WORD if text.isascii() else _WORD
-    end = 0
+    end = 0  # of the word before
     is_first = True  # of a sentence
     for match in pattern.finditer(text):
         raw = match[0]
@@ -78,7 +78,8 @@ def words(text: str) -> tuple[Word, ...]:
             is_first = True
         is_before_n = text[end : end + 1] in ("n", "N")
         word, stem, weight, is_number = _known(raw, is_before_n)
-        if word == "s" and gap[-1:] in {"'", "’"}:  # a possessive
+        is_possessive = word == "s" and gap[-1:] in {"'", "’"}
+        if is_possessive:
             continue
         is_capital = raw[0].isupper() and not is_number and not is_shouted and weight > 0.15
         is_rare_enough = weight >= 0.95 if is_first else len(raw) > 1
@@ -96,7 +97,10 @@ def _vocabulary() -> dict[str, int]:
 
 @lru_cache(maxsize=100_000)
 def _known(raw: str, before_n: bool) -> tuple[str, str, float, bool]:
-    """Return a word in lower case, its stem and weight, and whether it is a number."""
+    """Return a word in lower case, its stem and weight, and whether it is a number.
+
+    `before_n` states that "n" follows, as in "can't", whose first part is "ca".
+    """
     word = folded(raw) or raw  # a mark alone is left out there
     if word != "ca" or before_n:
         word = _WHOLE.get(word, word)
@@ -106,24 +110,28 @@ def _known(raw: str, before_n: bool) -> tuple[str, str, float, bool]:
 
 
 def _rarity(word: str) -> float:
+    """Return the weight of a word by its place in the vocabulary of BERT, which is ordered by frequency:
+    from 0.05 for the 20 most frequent words to 1.0 for the rarest, by the logarithm of the rank; 1.1
+    for a word that is not in it.
+    """
     number = _vocabulary().get(_plain(word))
     if number is None:
         return 1.1
-    if number < _FIRST_WORD_PIECE:
+    if number < _FIRST_WORD_PIECE:  # single signs, and tokens that are no words
         return 0.3 if len(word) == 1 else 1.0
     rank = number - _FIRST_WORD_PIECE + 1
-    share = (math.log(rank) - math.log(20)) / (
-        math.log(_LAST_WORD_PIECE - _FIRST_WORD_PIECE) - math.log(20)
-    )
-    return min(1.0, max(0.05, share))
+    most_frequent = math.log(20)
+    rarest = math.log(_LAST_WORD_PIECE - _FIRST_WORD_PIECE)
+    rarity = (math.log(rank) - most_frequent) / (rarest - most_frequent)
+    return min(1.0, max(0.05, rarity))
 
 
 def _plain(word: str) -> str:
+    """Return a word without accents."""
     if word.isascii():
         return word
-    return "".join(
-        sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign)
-    )
+    decomposed = unicodedata.normalize("NFD", word)
+    return "".join(sign for sign in decomposed if not unicodedata.combining(sign))
 
 
 @cache
@@ -205,8 +213,9 @@ def opposed(claim: str, *texts: str) -> bool:
     >>> opposed("Sales rose in May.", "In May sales fell."), opposed("Sales rose.", "Sales rose, then fell.")
     (True, False)
     """
-    of_texts = frozenset().union(*map(_forms, texts))
-    return any(_OPPOSITE[word] & of_texts for word in _forms(claim) - of_texts)
+    forms_of_texts = frozenset().union(*map(_forms, texts))
+    lacking = _forms(claim) - forms_of_texts
+    return any(_OPPOSITE[word] & forms_of_texts for word in lacking)
 
 
 def polarity_differs(claim: str, text: str) -> bool:
@@ -244,14 +253,17 @@ def text_states(text: str, claim: str) -> bool:
     text_words = words(text)
     stems = [word.stem for word in text_words]
     for first in range(len(stems) - len(claim_stems) + 1):
-        if stems[first : first + len(claim_stems)] != claim_stems:
-            continue
-        is_denied = False
-        for word in text_words[max(0, first - 4) : first]:
-            between = text[word.end : text_words[first].start]
-            if word.stem in _NEGATIONS and not _STOP.search(between):
-                is_denied = True
-        if not is_denied:
+        is_claim = stems[first : first + len(claim_stems)] == claim_stems
+        if is_claim and not _has_negation_before(text, text_words, first):
+            return True
+    return False
+
+
+def _has_negation_before(text: str, text_words: Sequence[Word], place: int) -> bool:
+    """Return True if one of the four words before a place is a negation in the same clause."""
+    start = text_words[place].start
+    for word in text_words[max(0, place - 4) : place]:
+        if word.stem in _NEGATIONS and not _STOP.search(text[word.end : start]):
             return True
     return False
 
@@ -288,8 +300,12 @@ class Sentence:
         return inside / total if total else 0.0
 
     def contradicts(self, stems: frozenset[str], denials: frozenset[str]) -> bool:
-        """Return True if it denies one of these stems that is not among the denials, or the reverse."""
-        return bool((self.denied & stems) - denials or (denials & self.stems) - self.denied)
+        """Return True if it denies what a text states, or the reverse: `stems` are of the words of the
+        text, `denials` of those that the text denies.
+        """
+        denied_here_alone = (self.denied & stems) - denials
+        denied_there_alone = (denials & self.stems) - self.denied
+        return bool(denied_here_alone or denied_there_alone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,12 +325,16 @@ class Page:
     @cached_property
     def sentence_at(self) -> Ints:
         """Return for each position of a word its sentence; behind each sentence one position is free."""
-        return np.repeat(np.arange(len(self.sentences)), [len(s.words) + 1 for s in self.sentences])
+        sizes = [len(sentence.words) + 1 for sentence in self.sentences]
+        return np.repeat(np.arange(len(self.sentences)), sizes)
 
     @cached_property
     def positions(self) -> dict[str | None, list[int]]:
         """Return stem -> its positions among the words of all sentences; None -> those that are free."""
-        stems = [word and word.stem for s in self.sentences for word in (*s.words, None)]
+        stems: list[str | None] = []  # at each position
+        for sentence in self.sentences:
+            stems += [word.stem for word in sentence.words]
+            stems.append(None)
         return grouped(range(len(stems)), stems.__getitem__)
 
     def row_lengths(self, stems: Sequence[str]) -> list[int]:
@@ -324,10 +344,11 @@ class Page:
         [2, 1, 1]
         """
         lengths: list[int] = []
-        after: dict[int, int] = {}
+        # position of the stem on the page -> length of the row that begins there
+        length_at: dict[int, int] = {}
         for stem in reversed(stems):
-            after = {i: 1 + after.get(i + 1, 0) for i in self.positions.get(stem, ())}
-            lengths.append(max(after.values(), default=0))
+            length_at = {i: 1 + length_at.get(i + 1, 0) for i in self.positions.get(stem, ())}
+            lengths.append(max(length_at.values(), default=0))
         return lengths[::-1]
 
     @cached_property
@@ -343,19 +364,22 @@ class Page:
             return stem
         if len(stem) < _PREFIX or stem[0].isdigit():
             return None
-        near = [
-            other
-            for other in self._by_prefix.get(stem[:_PREFIX], ())
-            if abs(len(other) - len(stem)) <= 3
-        ]
-        return near[0] if near else None
+        for other in self._by_prefix.get(stem[:_PREFIX], ()):
+            if abs(len(other) - len(stem)) <= 3:
+                return other
+        return None
 
 
 @lru_cache(maxsize=256)
 def read_page(contexts: tuple[str, ...]) -> Page:
     """Return the contexts as one page; the last hundreds are kept in memory."""
-    pairs = [(each, i) for i, context in enumerate(contexts) for each in _sentences(context)]
-    return Page(tuple(sentence for sentence, _ in pairs), tuple(i for _, i in pairs))
+    sentences: list[Sentence] = []
+    context_of: list[int] = []
+    for number, context in enumerate(contexts):
+        of_context = _sentences(context)
+        sentences += of_context
+        context_of += [number] * len(of_context)
+    return Page(tuple(sentences), tuple(context_of))
 
 
 def unwrapped(text: str) -> list[str]:
@@ -364,8 +388,10 @@ def unwrapped(text: str) -> list[str]:
     >>> unwrapped("Use it when an exception has been raised and is\\nbeing handled:\\n- once\\n- twice")
     ['Use it when an exception has been raised and is being handled:', '- once', '- twice']
     """
-    sentences = (text[start:end] for start, end in sentence_spans(text))
-    return [line for each in sentences for line in _WRAPPED.sub(" ", each).split("\n")]
+    lines: list[str] = []
+    for start, end in sentence_spans(text):
+        lines += _WRAPPED.sub(" ", text[start:end]).split("\n")
+    return lines
 
 
 @lru_cache(maxsize=2_000)
