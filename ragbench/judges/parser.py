@@ -436,16 +436,16 @@ def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
         return re.findall(rf"\b{_SCORE.replace('{name}', name)}\b", text, re.IGNORECASE)
     if criterion.form != "level":
         return []
-    words = {*criterion.levels}
+    level_words = {*criterion.levels}
     synonyms = {*chain.from_iterable(_SYNONYMS)}
-    if words & synonyms:
-        words |= synonyms
-    longest_first = sorted(words, key=len, reverse=True)
-    word = f"({'|'.join(re.escape(word) for word in longest_first)})"
+    if level_words & synonyms:
+        level_words |= synonyms
+    longest_first = sorted(level_words, key=len, reverse=True)
+    level = f"({'|'.join(map(re.escape, longest_first))})"
     label = rf"(?:final )?(?:verdict|{name})(?: is)?[^\w\n]+"
-    first_word = re.findall(rf"\A[^\w\n]*{word}\s*[,.:;!]", text, re.IGNORECASE)
-    labelled = re.findall(rf"\b{label}{word}\b", text, re.IGNORECASE)
-    return [*first_word, *labelled]
+    at_start = re.findall(rf"\A[^\w\n]*{level}\s*[,.:;!]", text, re.IGNORECASE)
+    labelled = re.findall(rf"\b{label}{level}\b", text, re.IGNORECASE)
+    return [*at_start, *labelled]
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:
@@ -513,10 +513,10 @@ def score(verdict: BaseModel, names: Sequence[str], texts: Sequence[str] = ()) -
             # `unsupported` is for claims of the answer; these are statements of the reference
             return scored._replace(unsupported=())
         case Documents(documents=parts):
-            useful, explanation = _judge_each_part("document", "chunks useful", parts, names)
+            useful, explanation = _part_values("document", "chunks useful", parts, names)
             return Scored(rank_weighted_precision(useful), explanation)
         case Facts(facts=parts):
-            full, explanation = _judge_each_part("fact", "vital facts stated in full", parts, names)
+            full, explanation = _part_values("fact", "vital facts stated in full", parts, names)
             return Scored(sum(full) / len(full), explanation)
     raise TypeError(f"no value is defined for {type(verdict).__name__}")
 
@@ -525,7 +525,7 @@ def _normalised(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _judge_each_part(
+def _part_values(
     noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
 ) -> tuple[list[bool], str]:
     """Return for each document if it is useful, or for each fact if it is stated in full; and the
@@ -591,28 +591,25 @@ def _score_support(
     ordered_checks = _checks_in_order(noun, claims, checks)
     for check in ordered_checks:
         _check_evidence(noun, check, len(names))
-    unique: dict[str, tuple[str, Check]] = {}  # the last of equal claims
+    check_of: dict[str, tuple[str, Check]] = {}  # the last of equal claims
     for claim, check in zip(claims, ordered_checks, strict=True):
-        unique[_normalised(claim)] = (claim, check)
+        check_of[_normalised(claim)] = (claim, check)
     index = QuoteIndex(texts)
     supported_lines = []
     unsupported_lines = []
     unsupported = []
     invented = []
-    for number, (claim, check) in enumerate(unique.values(), 1):
+    for number, (claim, check) in enumerate(check_of.values(), 1):
         document = index.find(check.quote, check.document) if check.supported else None
         if document is not None:
             supported_lines.append(f'{number}. {claim} [{names[document - 1]}]: "{check.quote}"')
-            continue
-        unsupported.append(claim)
-        if check.supported:
-            invented.append(check.quote)
-            why = f' (its quote is in no document: "{check.quote}")'
         else:
-            why = f" ({check.reason})" if check.reason else ""
-        unsupported_lines.append(f"{number}. {claim}{why}")
+            unsupported.append(claim)
+            unsupported_lines.append(f"{number}. {claim}{_why_unsupported(check)}")
+            if check.supported:
+                invented.append(check.quote)
     n_supported = len(supported_lines)
-    lines = [f"{n_supported} of {len(unique)} {noun}s supported"]
+    lines = [f"{n_supported} of {len(check_of)} {noun}s supported"]
     if invented:
         lines[0] += f"; invented quotes: {len(invented)}"
     if unsupported_lines:
@@ -620,11 +617,18 @@ def _score_support(
     if supported_lines:
         lines += ["Supported:", *supported_lines]
     return Scored(
-        n_supported / len(unique),
+        n_supported / len(check_of),
         "\n".join(lines),
         unsupported=tuple(unsupported),
         invented_quotes=tuple(invented),
     )
+
+
+def _why_unsupported(check: Check) -> str:
+    """Return why a claim counts as unsupported, in brackets after a blank; "" without a reason."""
+    if check.supported:
+        return f' (its quote is in no document: "{check.quote}")'
+    return f" ({check.reason})" if check.reason else ""
 
 
 def _checks_in_order(noun: str, claims: Sequence[str], checks: Sequence[Check]) -> list[Check]:

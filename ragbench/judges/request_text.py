@@ -49,25 +49,8 @@ def write_request(
         parts += [fence(message["role"], message["content"], code) for message in seen.history]
         if any(criterion.form in SUPPORT_FORMS for criterion in criteria):
             parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(seen.documents) + 1)))
-    parts.append(f"Question:\n{fence('question', seen.question, code)}")
-    if "contexts" in shown:
-        parts.append(
-            f"Documents that were retrieved, best first, each after its "
-            f"number:\n{numbered(seen.documents, code)}"
-        )
-    if seen.facts:
-        parts.append(f"Facts, each after its number:\n{numbered(seen.facts, code, 'fact')}")
-    if seen.reference:
-        parts.append(f"Reference answer:\n{fence('reference', seen.reference, code)}")
-    if "answer" in shown:
-        note = ""
-        if seen.answer != material.answer:
-            note = f"\n(Only the first {MAX_ANSWER} characters of the answer.)"
-        parts.append(
-            f"Answer to judge; the numbers in brackets cite "
-            f"documents:\n{fence('answer', seen.answer, code)}{note}"
-        )
-        parts += name_language(seen.question, seen.answer)
+    is_answer_cut = "answer" in shown and seen.answer != material.answer
+    parts += _material_parts(seen, shown, code, is_answer_cut=is_answer_cut)
     if len(criteria) == 1:
         parts.append("Decide this:")
     else:
@@ -81,6 +64,34 @@ def write_request(
         earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
         parts.append(REPAIR.replace("{problem}", problem).replace("{reply}", earlier_reply))
     return "\n\n".join(parts)
+
+
+def _material_parts(
+    seen: Material, shown: Set[str], code: str, *, is_answer_cut: bool
+) -> list[str]:
+    """Return the question, and what is shown with it ("answer", "reference", "contexts", "facts"), each
+    between tags with the code.
+    """
+    parts = [f"Question:\n{fence('question', seen.question, code)}"]
+    if "contexts" in shown:
+        parts.append(
+            f"Documents that were retrieved, best first, each after its "
+            f"number:\n{numbered(seen.documents, code)}"
+        )
+    if seen.facts:
+        parts.append(f"Facts, each after its number:\n{numbered(seen.facts, code, 'fact')}")
+    if seen.reference:
+        parts.append(f"Reference answer:\n{fence('reference', seen.reference, code)}")
+    if "answer" in shown:
+        note = ""
+        if is_answer_cut:
+            note = f"\n(Only the first {MAX_ANSWER} characters of the answer.)"
+        parts.append(
+            f"Answer to judge; the numbers in brackets cite "
+            f"documents:\n{fence('answer', seen.answer, code)}{note}"
+        )
+        parts += name_language(seen.question, seen.answer)
+    return parts
 
 
 def _reduce_to_shown(material: Material, shown: Set[str]) -> Material:
