@@ -45,23 +45,24 @@ def read_records(
     Raises:
         DataError: an item has another form, or an id is there twice.
     """
-    records: dict[str, Record] = {}
     expected = f"{{{ids[0]}: text}}"
     if what == "corpus":
         expected += ", what rb.testsets.load_corpus(folder) reads"
+
+    def made_record(key: Any, item: Any) -> Record:
+        is_text = isinstance(item, str)
+        text = item if is_text else field_of(item, texts, f"an entry of {what}")
+        may_have_id = not is_text and not isinstance(given, Mapping)
+        item_id = field_of(item, ids, "", key) if may_have_id else key
+        if not isinstance(text, str):
+            raise DataError(
+                f"the text of {item_id!r} in {what} is {_brief(text)}; expected a string"
+            )
+        return make(as_id(item_id), text, item)
+
+    records: dict[str, Record] = {}
     for key, item in _keys_and_items(given, what, expected):
-        if isinstance(item, kind):
-            record = item
-        else:
-            text = item if isinstance(item, str) else field_of(item, texts, f"an entry of {what}")
-            item_id = key  # of a mapping, or the number in a list
-            if not isinstance(item, str) and not isinstance(given, Mapping):
-                item_id = field_of(item, ids, "", key)
-            if not isinstance(text, str):
-                raise DataError(
-                    f"the text of {item_id!r} in {what} is {_brief(text)}; expected a string"
-                )
-            record = make(as_id(item_id), text, item)
+        record = item if isinstance(item, kind) else made_record(key, item)
         record_id = getattr(record, ids[0])
         if record_id in records:
             raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
