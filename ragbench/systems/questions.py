@@ -123,7 +123,7 @@ def _ask_in_threads(
             lambda case: ask_case(system, case),
             at_once=concurrency,
             name=label,
-            meanwhile=lambda: bar.update(0),
+            meanwhile=lambda: bar.update(0),  # shows the time that has passed
         )
         for case, outcome in work:
             if isinstance(outcome, BaseException):

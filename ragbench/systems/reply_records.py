@@ -27,7 +27,8 @@ _NOT_CONTEXTS = {"messages", "history", "chat_history", "calls", "passages", "us
 
 
 def as_record(value: Any) -> Mapping[str, Any] | None:
-    """Return a table with an answer, contexts, or both; None if the shape is not known.
+    """Return the record in the output of a system: a table with an answer, contexts, or both, under
+    the names "answer" and "contexts"; None if the shape is not known.
 
     A text is an answer; a list, or a data frame, contexts; a pair of both; a stream is read to its
     end. Any other object is read as a table of its fields.
@@ -41,7 +42,8 @@ def as_record(value: Any) -> Mapping[str, Any] | None:
         return {"answer": text, "contexts": contexts}
     value = as_rows(value)
     if isinstance(value, list | tuple):
-        return _contexts_alone(value[0] if _is_one_query(value) else value)
+        hits = value[0] if _is_one_query(value) else value
+        return _contexts_alone(hits)
     table = as_table(value)
     if not isinstance(table, Mapping):
         return None
@@ -82,8 +84,8 @@ def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
 
 
 def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record in a reply of Chroma, in a single context, in a stored answer of ragbench, in
-    the usual fields, or inside a wrapper.
+    """Return the record (its "answer", "contexts" and other fields) in a reply of Chroma, in a single
+    context, in a stored answer of ragbench, in the usual fields, or inside a wrapper.
 
     If all fields for the answer are empty, the answer is ""; if all fields for contexts are empty,
     the contexts are [].
@@ -108,6 +110,7 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
         record["answer"] = answer
     if contexts is not None:
         record["contexts"] = contexts
+    # fields that are there, and empty
     if is_missing(record.get("answer")) and _has_empty_answer(record):
         record["answer"] = ""
     has_field_for_contexts = not record.keys().isdisjoint(LIST_FIELDS)
@@ -177,8 +180,8 @@ def _without_status(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _record_inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the record inside a chat's reply, a graph's state, or the results of components by
-    their names; {} if there is none.
+    """Return the record (a table with "answer", "contexts", ...) inside a chat's reply, a graph's
+    state, or the results of components by their names; {} if there is none.
     """
     content = table.get("content")
     if isinstance(content, str | list):  # a message of a chat model: a text, or its pieces

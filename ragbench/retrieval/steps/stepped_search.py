@@ -95,7 +95,9 @@ def _is_hybrid(retriever: object) -> bool:
 
 
 def _check_rewriting(values: Mapping[str, Any]) -> None:
-    """Refuse to rewrite questions by a language model where none is named."""
+    """Refuse the step `rewrite` and the history "rewrite" if they ask a language model, and none is
+    named.
+    """
     rewriting = read_step("rewrite", values["rewrite"])
     rewrite_llm = values["rewrite_llm"]
     if rewrite_llm and isinstance(rewrite_llm, str):
@@ -157,7 +159,9 @@ class Search:
         tokenizer: str,
         steps: Mapping[str, Any],
     ) -> None:
-        """Index the chunks and prepare the steps that are set."""
+        """Index the chunks and prepare the steps that are set: `steps` has a value for each one, by
+        name; "" means that it is left out.
+        """
         self._chunks, self._depth, self._steps = chunks, depth, steps
         indexed_chunks: Sequence[Chunk] = chunks
         self._index_replies: list[Completion] = []  # of the model of "summary:<llm>"

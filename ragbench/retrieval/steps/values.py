@@ -92,7 +92,8 @@ class StepValue(NamedTuple):
 
 
 def read_step(parameter: str, value: Any) -> StepValue:
-    """Return the parsed value of a step's parameter; an empty name for "".
+    """Return the parsed value of a step's parameter: its name, and the number or text after the colon,
+    or a user's function. The name is empty for "".
 
     >>> read_step("fusion", "rrf:1")
     StepValue(name='rrf', number=1, function=None, text='')
