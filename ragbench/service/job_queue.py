@@ -383,7 +383,7 @@ def place_of(claimed: Row[Any]) -> Path:
     The name is the due time and the number of the attempt, such as "20260131T0200-1"; of a job without
     a schedule also a part of its id.
     """
-    name = claimed.due_at[:16].replace(":", "").replace("-", "")
+    name: str = claimed.due_at[:16].replace(":", "").replace("-", "")
     if not claimed.cron:
         name += f"-{claimed.job_id[:12]}"
     name += f"-{claimed.attempts}"
