@@ -78,22 +78,31 @@ def task_of_inspect_log(path: Path) -> tuple[str, str]:
     not a log or cannot be read.
     """
     try:
-        if path.suffix.lower() == ".json":
-            header = parse_json(path.read_text(encoding="utf-8"))
-        elif path.suffix.lower() == ".eval":
-            with zipfile.ZipFile(path) as archive:
-                header = _read_json(archive, path, "header.json")
-        else:
-            return "", ""
+        header = _header_of(path)
     except (*COMPRESSED_ERRORS, KeyError, ValueError, DataError):
         return "", ""  # reading its scores reports the problem
-    if not isinstance(header, Mapping):
+    run = header.get("eval") if isinstance(header, Mapping) else None
+    if not isinstance(run, Mapping):
         return "", ""
-    run = header.get("eval")
     has_samples = isinstance(header.get("samples", []), list)  # an .eval has them in other files
-    if not isinstance(run, Mapping) or not has_samples:
+    if not has_samples:
         return "", ""
     return str(run.get("task", "")), str(run.get("model", ""))
+
+
+def _header_of(path: Path) -> Any:
+    """Return the value of a JSON file, or of the header of an `.eval` archive; None for another file.
+
+    Raises:
+        KeyError: the archive has no header.
+        ValueError, DataError, or one of COMPRESSED_ERRORS: the file cannot be read.
+    """
+    if path.suffix.lower() == ".json":
+        return parse_json(path.read_text(encoding="utf-8"))
+    if path.suffix.lower() == ".eval":
+        with zipfile.ZipFile(path) as archive:
+            return _read_json(archive, path, "header.json")
+    return None
 
 
 def _read_json(archive: zipfile.ZipFile, path: Path, name: str) -> Any:

@@ -105,24 +105,26 @@ def _plain(source: Any) -> Any:
         return source
     if callable(getattr(source, "to_pandas", None)):  # of ragas, datasets, polars, pyarrow
         return source.to_pandas()
-    return _fields(source, _MAX_NESTED)
+    return _objects_as_mappings(source, _MAX_NESTED)
 
 
-def _fields(value: Any, n_levels: int) -> Any:
-    """Return a value with up to `n_levels` of objects inside each other as mappings of their fields."""
+def _objects_as_mappings(value: Any, max_depth: int) -> Any:
+    """Return a value with its objects as mappings of their public fields, down to `max_depth` objects
+    inside each other; functions, classes and objects without fields are unchanged.
+    """
     if isinstance(value, Mapping):
-        return {name: _fields(part, n_levels) for name, part in value.items()}
+        return {name: _objects_as_mappings(part, max_depth) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_fields(part, n_levels) for part in value]
-    if not n_levels:
+        return [_objects_as_mappings(part, max_depth) for part in value]
+    if not max_depth:
         return value
     if callable(getattr(value, "model_dump", None)):  # of pydantic
         return value.model_dump()
     fields = getattr(value, "__dict__", None)
     if isinstance(value, type) or callable(value) or not fields:
         return value
-    public = {name: part for name, part in fields.items() if not name.startswith("_")}
-    return _fields(public, n_levels - 1)
+    public_fields = {name: part for name, part in fields.items() if not name.startswith("_")}
+    return _objects_as_mappings(public_fields, max_depth - 1)
 
 
 def _is_numbered(series: Any) -> bool:
@@ -201,7 +203,9 @@ def _float(value: Any) -> float:
 
 
 def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
-    """Return the scores in a DataFrame; an index other than 0, 1, 2 ... is a column, too."""
+    """Return the scores in a DataFrame; an index other than 0, 1, 2 ... is a column, too, which has the
+    ids of the questions if it has no name.
+    """
     import pandas as pd
 
     if frame.empty:
@@ -211,8 +215,9 @@ def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
         frame = frame.reset_index(allow_duplicates=True)
     elif not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(names="query_id")
+    columns = [str(column) for column in frame]
     rows = frame.astype(object).to_numpy().tolist()
-    return rows_of_json(_records_of([str(column) for column in frame], rows, name), name)
+    return rows_of_json(_records_of(columns, rows, name), name)
 
 
 def _records_of(

@@ -586,7 +586,7 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
     if len(paired.values) != 2:
         raise ComparisonError(f"labels compare two systems; these are {len(paired.values)}")
     first, second = paired.values
-    differences_by_people = _labels(labels, first, second)
+    differences_by_people = _label_differences(labels, first, second)
     scores_before = paired.values[first][measure]
     scores_after = paired.values[second][measure]
     differences_by_measure = {}
@@ -610,7 +610,7 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
     return estimate_difference(proxies, pd.Series(labelled))
 
 
-def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
+def _label_differences(labels: Any, first: str, second: str) -> dict[str, float]:
     """Return the difference of people's values, second system minus first, for each question that has
     both values. The keys are its id and its folded text, so a question may have two keys.
 
@@ -619,16 +619,11 @@ def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
         DataError: the labels cannot be read.
     """
     tables = load_scores(labels, "labels")
-    differences: dict[str, float] = {}
-    if len(tables) > 1:
+    if len(tables) > 1:  # a row per question and system
         by_name = {table.name: table for table in tables}
         check_known("system in labels", by_name, first, second)
-        values_before = _verdicts(by_name[first])
-        for key, value in _verdicts(by_name[second]).items():
-            if key in values_before:
-                differences[key] = value - values_before[key]
-        return differences
-    [table] = tables
+        return _differences_of_tables(by_name[first], by_name[second])
+    [table] = tables  # a row per question, a column per system
     names = [first, second]
     if not {first, second} <= {*table.measures}:
         names = list(table.measures[:2])
@@ -637,12 +632,26 @@ def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
             f"labels have the columns {', '.join(table.columns)}; expected people's values of {first} and "
             f"{second} in columns of these names, or in rows with a column of systems"
         )
+    return _differences_in_rows(table, *names)
+
+
+def _differences_of_tables(before: ScoreTable, after: ScoreTable) -> dict[str, float]:
+    """Return the differences of people's values in the tables of two systems, see `_label_differences`."""
+    values_before = _verdicts(before)
+    differences = {}
+    for key, value in _verdicts(after).items():
+        if key in values_before:
+            differences[key] = value - values_before[key]
+    return differences
+
+
+def _differences_in_rows(table: ScoreTable, before: str, after: str) -> dict[str, float]:
+    """Return the differences of two columns of people's values, see `_label_differences`."""
+    differences: dict[str, float] = {}
     for row in table.rows:
-        before = row.scores.get(names[0], math.nan)
-        after = row.scores.get(names[1], math.nan)
-        if not math.isnan(before) and not math.isnan(after):
-            for key in _keys_of(row):
-                differences[key] = after - before
+        difference = row.scores.get(after, math.nan) - row.scores.get(before, math.nan)
+        if not math.isnan(difference):
+            differences |= dict.fromkeys(_keys_of(row), difference)
     return differences
 
 

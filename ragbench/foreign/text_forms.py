@@ -112,12 +112,12 @@ def promptfoo_groups(names: Sequence[str]) -> list[range]:
     """
     # the column before each "Status" begins a group
     starts = [place - 1 for place, name in enumerate(names) if place and name == "Status"]
-    ends = [*starts[1:], len(names)]
-    groups = [range(start, end) for start, end in zip(starts, ends, strict=False)]
-    for group in groups:
-        names_of_group = names[group.start : group.stop]
-        if "Score" not in names_of_group or "Named Scores" not in names_of_group:
+    ends = [*starts[1:], len(names)]  # a group ends where the next begins
+    groups = []
+    for start, end in zip(starts, ends, strict=False):
+        if not {"Score", "Named Scores"} <= {*names[start:end]}:
             return []
+        groups.append(range(start, end))
     return groups
 
 

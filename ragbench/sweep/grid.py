@@ -218,11 +218,12 @@ def _relative_to_runs(values: _Table, folder: Path) -> _Table:
     adapted = dict(values)
     for name in ("dataset", "corpus", "system"):
         text = str(values.get(name) or "")
-        if name == "system" and not text.endswith((".toml", *RECORDED)):
-            continue  # a name such as bm25, or a module's attribute
+        is_name = name == "system" and not text.endswith((".toml", *RECORDED))
+        if not text or is_name:  # a name such as bm25, or a module's attribute
+            continue
         path_here = expanded(text).absolute()
-        path_there = (folder / expanded(text)).absolute()
-        if text and path_here.exists() and path_here != path_there:
+        path_in_folder = (folder / expanded(text)).absolute()
+        if path_here.exists() and path_here != path_in_folder:
             adapted[name] = relative(path_here, folder)
     return adapted
 

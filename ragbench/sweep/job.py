@@ -92,8 +92,12 @@ class Job:
     @property
     def folders(self) -> dict[str, str]:
         """Return folders of this machine and what replaces them in the notebook."""
-        sweeps = self.staging.parent.parent
-        return {str(self.cwd): ".", str(sweeps): sweeps.name, str(self.started_in): "."}
+        all_sweeps = self.staging.parent.parent  # the parent of the sweep's folder
+        return {
+            str(self.cwd): ".",
+            str(all_sweeps): all_sweeps.name,
+            str(self.started_in): ".",
+        }
 
     def to_json(self) -> str:
         """Return the text that `from_json` reads."""
@@ -117,23 +121,25 @@ def make_job(
     allow_failed: bool = False,
 ) -> Job:
     """Return the job of one run into a sweep's folder, under the settings in force; one with a
-    `source` gets the parameter `results_dir`.
+    `source` gets the parameter `results_dir`. The other arguments are fields of `Job`.
     """
     staging = folder.staging(name)
-    results = {} if source is None else {"results_dir": relative(staging / name, place.cwd)}
+    all_parameters = dict(parameters)
+    if source is not None:
+        all_parameters["results_dir"] = relative(staging / name, place.cwd)
     return Job(
-        name,
-        staging,
-        place.cwd,
-        Path.cwd(),
-        place.run_timeout,
-        relative(place.notebook, folder.path),
-        place.text,
-        {**parameters, **results},
-        source,
-        stamp,
-        current_settings().environment,
-        allow_failed,
+        name=name,
+        staging=staging,
+        cwd=place.cwd,
+        started_in=Path.cwd(),
+        run_timeout=place.run_timeout,
+        notebook=relative(place.notebook, folder.path),
+        text=place.text,
+        parameters=all_parameters,
+        source=source,
+        stamp=stamp,
+        environment=current_settings().environment,
+        allow_failed=allow_failed,
     )
 
 

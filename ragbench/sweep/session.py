@@ -322,23 +322,20 @@ class _Session:
         Raises:
             ConfigError, ModelError: a model of a configuration is not available.
         """
-        location = Place(
-            self.grid.notebook.path,
-            self.grid.notebook.text,
-            working_folder(self.grid),
-            self.grid.run_timeout,
-        )
+        notebook = self.grid.notebook
+        cwd = working_folder(self.grid)
+        place = Place(notebook.path, notebook.text, cwd, self.grid.run_timeout)
         stamp = {"grid": relative(self.grid.path.resolve(), self.folder.path)}
         jobs = {}
         for name in names:
             if force:
                 self.folder.forget_journals(name)
             parameters = self.grid.runs[name]
-            check_models(parameters, folder=location.cwd)
+            check_models(parameters, folder=cwd)
             job = make_job(
                 self.folder,
                 name,
-                location,
+                place,
                 {**parameters, **self.grid.requests[name]},
                 source=self.sources[name],
                 stamp=stamp,
@@ -393,16 +390,13 @@ class _Session:
         if to_run:
             outcomes = self._run_all(to_run, executor, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}
-        stopped = ""
-        if outcomes.budget:
-            stopped = budget.stopped(self.settings, len(unfinished))
         return SweepResult(
-            self.folder.path,
-            tuple(name for name in to_run if name not in unfinished),
-            tuple(skipped),
-            outcomes.failed,
+            folder=self.folder.path,
+            finished=tuple(name for name in to_run if name not in unfinished),
+            skipped=tuple(skipped),
+            failed=outcomes.failed,
             left=tuple(outcomes.left),
-            stopped=stopped,
+            stopped=budget.stopped(self.settings, len(unfinished)) if outcomes.budget else "",
             notes=tuple(notes),
         )
 

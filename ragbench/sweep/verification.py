@@ -196,25 +196,25 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
     if not cwd.is_dir():
         cwd = Path.cwd()
     parameters = dict(stored.config["parameters"])
-    notes = []
     for value in parameters.values():
         if str(value).startswith("../") and not (cwd / value).exists():
             raise _AbsentError(f"not computed again: {value} is not here (from {cwd})")
+    notes = []
     if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
         parameters["system"] = str((path / "answers.jsonl").absolute())
         notes.append("the answers of its system are taken as recorded")
+    if edited := stored.config.get(EDITED):
+        notes.append(f"edited by a person after it was made: {', '.join(edited)}")
+    notes += _changed_environment(stored.config)
     has_own_cells = not is_packaged(stored.digest)
     if has_own_cells:
         n_cells = sum(kind == "code" for kind, _, _ in stored.cells)
         works_in = path.parent if stored.is_comparison else cwd
         confirm_cells(stored.notebook, stored.digest, n_cells, works_in)
     confirmed_imports = _confirm_imports(path, parameters, cwd)
-    if edited := stored.config.get(EDITED):
-        notes.append(f"edited by a person after it was made: {', '.join(edited)}")
-    notes += _changed_environment(stored.config)
-    location = Place(stored.written, _notebook_of(stored.cells), cwd, _RUN_TIMEOUT)
+    place = Place(stored.written, _notebook_of(stored.cells), cwd, _RUN_TIMEOUT)
     source = None if stored.is_comparison else stored.source
-    job = make_job(again, path.name, location, parameters, source=source, stamp={})
+    job = make_job(again, path.name, place, parameters, source=source, stamp={})
     if not has_own_cells:
         job = _importing_only(confirmed_imports, job)
     return job, tuple(notes)
