@@ -167,7 +167,7 @@ def compare(
             f"bounds is {bounds!r}; expected measure -> (low, high), as in bounds={{'score': (0, 10)}}"
         )
     measures = measure or measures
-    sources, names = _sources(baseline, contender, others)
+    sources, names = _split_sources(baseline, contender, others)
     is_sweep = contender is None and hasattr(baseline, "leaderboard")
     are_tidy = len(sources) > 1 and all(map(_is_tidy, sources))
     if is_sweep or are_tidy:
@@ -238,7 +238,7 @@ def assert_not_worse(
             decides in the baseline.
         ConfigError, DataError: as `compare`.
     """
-    sources, names = _sources(baseline, contender, ())
+    sources, names = _split_sources(baseline, contender, ())
     conclusion = conclude(
         sources,
         names=names,
@@ -349,7 +349,9 @@ def _conclude_results(results: Sequence[Result], options: Mapping[str, Any]) -> 
     )
 
 
-def _sources(baseline: Any, contender: Any, others: Sequence[Any]) -> tuple[list[Any], list[str]]:
+def _split_sources(
+    baseline: Any, contender: Any, others: Sequence[Any]
+) -> tuple[list[Any], list[str]]:
     """Return the sources to compare, and their names ([] if they have none).
 
     Without a contender, `baseline` may be a mapping of names to sources or a list of sources; any other

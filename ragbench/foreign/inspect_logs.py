@@ -36,12 +36,12 @@ def rows_of_inspect_log(value: Mapping[str, Any]) -> list[Scored]:
     samples = [sample for sample in value["samples"] if isinstance(sample, Mapping)]
     all_missing: dict[str, float] = {}  # each measure of the log -> NaN
     for sample in samples:
-        all_missing |= dict.fromkeys(_scores(sample), math.nan)
+        all_missing |= dict.fromkeys(_scores_of_sample(sample), math.nan)
     rows = []
     for sample in samples:
         scores = dict(all_missing)
         if not sample.get("error"):
-            scores.update(_scores(sample))
+            scores.update(_scores_of_sample(sample))
         rows.append(Scored(id_of(sample.get("id")), question_of(sample.get("input")), scores))
     return rows
 
@@ -154,7 +154,7 @@ def _decompressed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     return bytes(content)
 
 
-def _scores(sample: Mapping[str, Any]) -> dict[str, float]:
+def _scores_of_sample(sample: Mapping[str, Any]) -> dict[str, float]:
     """Return measure -> value of a sample.
 
     A scorer with one value is a measure; a scorer with several named values has a measure for each
@@ -171,11 +171,11 @@ def _scores(sample: Mapping[str, Any]) -> dict[str, float]:
             continue
         named_values = value if isinstance(value, Mapping) else {scorer: value}
         for name, number in named_values.items():
-            scores.setdefault(printable(str(name)), _number(number))
+            scores.setdefault(printable(str(name)), _value_of_grade(number))
     return scores
 
 
-def _number(value: Any) -> float:
+def _value_of_grade(value: Any) -> float:
     """Return a number or grade as a number; NaN for any other value."""
     if isinstance(value, str) and value in _LETTERS:
         return _LETTERS[value]

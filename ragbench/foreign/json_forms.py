@@ -79,7 +79,7 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
         _refuse_means(value, source)
     lists = [part for name, part in inner_objects.items() if name in _LISTS]
     for part in (*per_query, value, *lists):
-        records = _records(part, source)
+        records = _find_records(part, source)
         if records:
             return rows_of_records(records, source)
     if isinstance(value, list) and not value:
@@ -159,7 +159,7 @@ def _are_means(part: Mapping[str, Any]) -> bool:
     return all(isinstance(mean, int | float) for mean in values)
 
 
-def _records(value: Any, source: str) -> list[Record] | None:
+def _find_records(value: Any, source: str) -> list[Record] | None:
     """Return the records in a JSON value; None if it has no records.
 
     The value is a list of records, an object with such a list in one field, or a table: pandas'

@@ -158,7 +158,7 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
         by = "id"
     else:
         by = "id" if n_by_id >= n_by_text else "text"
-    return _joined(tables, by, texts_differ)
+    return _pair_rows(tables, by, texts_differ)
 
 
 def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
@@ -220,7 +220,7 @@ def _canonical(name: str) -> str:
     return measure.name if measure else _VALUE.sub("", name)
 
 
-def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> PairedTables:
+def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> PairedTables:
     """Return the scores of all tables by question.
 
     Several rows of a question are runs of it, and their mean counts. If the words under one id differ

@@ -69,23 +69,23 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
         rows, columns = _read_file(path)
-        tables = _tables(rows, columns, name or _stem(path))
+        tables = _tables_by_system(rows, columns, name or _stem(path))
         return [replace(table, place=str(source)) for table in tables]
     name = name or "table"
     if isinstance(source, ScoreTable):
         return [source]
     if isinstance(getattr(source, "scores", None), _frame_type()):
         return [_table_of_result(source, name)]
-    source = _plain(source)
+    source = _as_plain_data(source)
     if isinstance(source, _frame_type()):
-        return _tables(_rows_of_frame(source, name), tuple(map(str, source)), name)
+        return _tables_by_system(_rows_of_frame(source, name), tuple(map(str, source)), name)
     if isinstance(source, _series_type()) and not _is_numbered(source):
         source = {str(query_id): value for query_id, value in source.items()}
     if isinstance(source, Mapping):
-        return _tables(rows_of_json(dict(source), name), tuple(map(str, source)), name)
+        return _tables_by_system(rows_of_json(dict(source), name), tuple(map(str, source)), name)
     if isinstance(source, Sequence) and source and all(isinstance(row, Mapping) for row in source):
         records = list(source)
-        return _tables(rows_of_json(records, name), _columns_of(records), name)
+        return _tables_by_system(rows_of_json(records, name), _columns_of(records), name)
     if _has_numbers_only(source):
         raise ConfigError(
             f"{name} is {type(source).__name__} of numbers without questions, which could be paired by their "
@@ -97,7 +97,7 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     )
 
 
-def _plain(source: Any) -> Any:
+def _as_plain_data(source: Any) -> Any:
     """Return an object of another tool as a DataFrame, a mapping or records; DataFrames and values of
     JSON are unchanged.
     """
@@ -171,7 +171,9 @@ def _stem(path: Path) -> str:
     return printable(name).lstrip(".") or path.name
 
 
-def _tables(rows: Sequence[Scored], columns: tuple[str, ...], name: str) -> list[ScoreTable]:
+def _tables_by_system(
+    rows: Sequence[Scored], columns: tuple[str, ...], name: str
+) -> list[ScoreTable]:
     """Return a table per system, in the order of the rows; the table of a single system gets `name`."""
     by_system: dict[str, list[Scored]] = {}
     for row in rows:
@@ -246,7 +248,7 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     source = str(path)
     if path.is_dir():
         raise DataError(f"{path} is a directory; expected a file with scores per question")
-    content = _content(path)
+    content = _read_content(path)
     first_sign = content.lstrip()[:1]
     if not first_sign:
         raise DataError(f"{path} is empty")
@@ -258,7 +260,7 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
         return rows_of_inspect_log(read_inspect_archive(path)), ()
     if first_sign == b"<":
         return rows_of_junit(content, source), ()
-    text = _text(content, path)
+    text = _decoded_text(content, path)
     if first_sign in (b"{", b"["):
         value = _json_value(text, path)
         records = value if isinstance(value, list) else []
@@ -279,7 +281,7 @@ def _columns_of(records: Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     """Return the bytes of a file, decompressed if it is a gzip file.
 
     Raises:
@@ -306,7 +308,7 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _text(content: bytes, path: Path) -> str:
+def _decoded_text(content: bytes, path: Path) -> str:
     """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark, as Excel writes it.
 
     Raises:

@@ -122,16 +122,16 @@ def scale_of(
     higher_is_better = _higher_is_better(measure, lower, higher)
     if measure in bounds:
         low, high = bounds[measure]
-        if not _within(known_values, (low, high)):
+        if not _are_within(known_values, (low, high)):
             raise ConfigError(
                 f"{measure} lies between {known_values.min():g} and {known_values.max():g}, outside of "
-                f"the bounds declared, {_text(low)}..{_text(high)}; expected bounds that hold all values"
+                f"the bounds declared, {_bound_text(low)}..{_bound_text(high)}; expected bounds that hold all values"
             )
         return Scale(measure, (low, high), higher_is_better)
     known_bounds = _known_bounds(measure)
-    if known_bounds is not None and _within(known_values, known_bounds):
+    if known_bounds is not None and _are_within(known_values, known_bounds):
         return Scale(measure, known_bounds, higher_is_better)
-    if _within(known_values, _UNIT):
+    if _are_within(known_values, _UNIT):
         kind = "0 or 1" if np.isin(known_values, (0.0, 1.0)).all() else "from 0 to 1"
         assumed = (
             f"{measure} is taken for a measure from 0 to 1, as all values are {kind}; declare others "
@@ -161,7 +161,10 @@ def is_known_measure(name: str) -> bool:
     >>> [is_known_measure(name) for name in ("faithfulness", "NDCG@10", "Recall@5", "recall", "q1", "France")]
     [True, True, True, True, False, False]
     """
-    return _known_bounds(name) is not None or _AT_A_DEPTH.fullmatch(f"{_plain(name)}@1") is not None
+    return (
+        _known_bounds(name) is not None
+        or _AT_A_DEPTH.fullmatch(f"{_plain_name(name)}@1") is not None
+    )
 
 
 def bounds_from(text: str) -> tuple[str, Bounds]:
@@ -225,7 +228,7 @@ def _higher_is_better(measure: str, lower: Collection[str], higher: Collection[s
     registered = find_measure(measure)
     if registered is not None:
         return registered.higher_is_better
-    name = _plain(measure)
+    name = _plain_name(measure)
     if name in _LOWER_NAMES:
         return False
     return not any(part in _LOWER for part in name.split("_"))
@@ -238,7 +241,7 @@ def _known_bounds(measure: str) -> Bounds | None:
     registered = find_measure(measure)
     if registered is not None:
         return registered.bounds
-    name = _plain(measure)
+    name = _plain_name(measure)
     if measure.endswith("/v1/score") and name in _ONE_TO_FIVE:
         return 1.0, 5.0
     if _AT_A_DEPTH.fullmatch(name):
@@ -250,18 +253,18 @@ def _known_bounds(measure: str) -> Bounds | None:
     return None
 
 
-def _plain(measure: str) -> str:
+def _plain_name(measure: str) -> str:
     """Return the name of a measure without what tools add: annotation_, /v1/score, /value, a mode."""
     name = re.sub(r"(/v\d+)?(/score|/value)?$", "", measure)
     name = name.partition("(")[0].partition(",")[0].partition("[")[0]
     return re.sub(r"^(annotation|feedback)[_.]|_score$", "", column_name(name))
 
 
-def _within(values: Floats, bounds: Bounds) -> bool:
+def _are_within(values: Floats, bounds: Bounds) -> bool:
     low = -math.inf if bounds[0] is None else bounds[0]
     high = math.inf if bounds[1] is None else bounds[1]
     return bool(((values >= low - 1e-9) & (values <= high + 1e-9)).all())
 
 
-def _text(bound: float | None) -> str:
+def _bound_text(bound: float | None) -> str:
     return "" if bound is None else f"{bound:g}"

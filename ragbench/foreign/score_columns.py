@@ -364,8 +364,8 @@ def _wide_rows(
     values_by_measure: dict[str, list[float]] = {}  # a value per record
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.is_measure(name) and name not in columns.systems:
-            cells = _unlisted([record.get(name) for record in records])
-            values = _numbers(cells, decimal_comma)
+            cells = _without_lists([record.get(name) for record in records])
+            values = _column_numbers(cells, decimal_comma)
             if values:
                 values_by_measure[printable(name)] = values
                 _warn_of_texts(cells, decimal_comma, f"{source}, column {printable(name)!r}")
@@ -388,7 +388,7 @@ def _warn_of_texts(cells: Sequence[Any], decimal_comma: bool, where: str) -> Non
     warn(where, "missing because the cell holds no number", texts)
 
 
-def _numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
+def _column_numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
     """Return the numbers in a column, NaN for cells without one; [] if fewer than half of its filled
     cells hold numbers.
     """
@@ -399,11 +399,11 @@ def _numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
     return values if n_numbers and n_numbers >= n_texts else []
 
 
-def _unlisted(cells: Sequence[Any]) -> Sequence[Any]:
+def _without_lists(cells: Sequence[Any]) -> Sequence[Any]:
     """Return the cells of a column, with each list of scores replaced by the mean of its scores, if most
     lists hold one score (Langfuse exports the scores of a trace so); else the cells unchanged.
 
-    >>> _unlisted([[0.5], None, "[1, 0]", [1]]), _unlisted([[3, 7], [4, 8], [2]])
+    >>> _without_lists([[0.5], None, "[1, 0]", [1]]), _without_lists([[3, 7], [4, 8], [2]])
     ([0.5, None, 0.5, 1.0], [[3, 7], [4, 8], [2]])
     """
     read_cells = []  # with texts of lists as lists

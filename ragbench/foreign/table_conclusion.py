@@ -104,7 +104,7 @@ def conclude_tables(
             for table in tables
         )
         raise ComparisonError(f"no measure in common: {lists}")
-    scales = _scales(paired, bounds or {}, lower, higher)
+    scales = _scales_of_measures(paired, bounds or {}, lower, higher)
     # found before `declared`, which makes every measure a known one
     properties = _question_properties(paired)
     with declared(scale.as_measure() for scale in scales.values()):
@@ -114,7 +114,7 @@ def conclude_tables(
             raise ComparisonError(
                 f"{changed}; a gate keeps its measure: name another with `measure`, or correct the file"
             )
-        notes = _notes(paired, scales[name])
+        notes = _pairing_notes(paired, scales[name])
         if changed:
             notes.append(f"{changed}: {name} decides.")
         if properties and not measure:
@@ -133,7 +133,7 @@ def conclude_tables(
         notes += _not_compared(paired, tables)
         if labels is not None:
             notes.append(labelled_difference(paired, name, labels).sentence)
-        return _conclusion(compared, reason, margin, notes)
+        return _conclude(compared, reason, margin, notes)
 
 
 def _load_tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTable]:
@@ -171,7 +171,7 @@ def _with_baseline_first(tables: Sequence[ScoreTable], baseline: str) -> list[Sc
     return sorted(tables, key=lambda table: table.name != baseline)
 
 
-def _scales(
+def _scales_of_measures(
     paired: PairedTables, bounds: Mapping[str, Any], lower: Collection[str], higher: Collection[str]
 ) -> dict[str, Scale]:
     """Return measure -> its scale, with the declarations as `conclude_tables` takes them.
@@ -233,7 +233,7 @@ class _Compared:
             composition={},
             not_possible=_not_possible(measure, n),
         )
-        chosen = [measure, *_others(paired, measure)]
+        chosen = [measure, *_other_measure_names(paired, measure)]
         comparison = compare_all(
             paired.scores(chosen),
             next(iter(paired.values)),
@@ -422,12 +422,12 @@ def _not_possible(measure: str, n: int) -> str:
     return f"only {questions} {measure} in every table; a decision takes {MIN_QUESTIONS} or more"
 
 
-def _others(paired: PairedTables, deciding: str) -> list[str]:
+def _other_measure_names(paired: PairedTables, deciding: str) -> list[str]:
     """Return the measures that are shown without a decision."""
     return [name for name in paired.measures if name != deciding][:_MAX_OTHERS]
 
 
-def _notes(paired: PairedTables, scale: Scale) -> list[str]:
+def _pairing_notes(paired: PairedTables, scale: Scale) -> list[str]:
     """State how questions were paired, and the assumptions about the measure."""
     notes = []
     words = {"id": "their ids", "text": "their text"}[paired.by]
@@ -459,9 +459,7 @@ def _not_compared(paired: PairedTables, tables: Sequence[ScoreTable]) -> list[st
     return sentences[:_MAX_OTHERS]
 
 
-def _conclusion(
-    compared: _Compared, reason: str, margin: float, notes: Sequence[str]
-) -> Conclusion:
+def _conclude(compared: _Compared, reason: str, margin: float, notes: Sequence[str]) -> Conclusion:
     """Return the conclusion of a comparison; `reason` states why its measure decides."""
     paired = compared.paired
     deciding = replace(compared.deciding, measure_reason=reason)

@@ -498,7 +498,7 @@ def lower_limits(
     from scipy.special import stdtrit
 
     def by_gaffke(points: Floats) -> Floats:
-        quantiles, _ = _lower_tails(points, _times(points, weight), level=level)
+        quantiles, _ = _lower_tails(points, _occurrences(points, weight), level=level)
         limits: Floats = np.minimum(quantiles, points[1:].mean(axis=0))
         return limits
 
@@ -524,7 +524,7 @@ def p_above(
     from scipy.special import stdtr
 
     def by_gaffke(points: Floats) -> Floats:
-        return probability_below(points, bound, _times(points, weight))
+        return probability_below(points, bound, _occurrences(points, weight))
 
     def by_student(mean: float, error: float, df: int) -> float:
         return float(stdtr(df, (bound - mean) / error)) if error > TIE else 1.0
@@ -555,7 +555,7 @@ def probability_below(points: Floats, bound: float, times: Floats | float = 1.0)
     return np.where(is_lower_tail, p, 1 - p)
 
 
-def _times(points: Floats, weight: float) -> Floats:
+def _occurrences(points: Floats, weight: float) -> Floats:
     """Return how often each point occurs: the first, the unseen one, `weight` times."""
     times = np.ones_like(points[:, :1])
     times[0] = weight

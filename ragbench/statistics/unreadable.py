@@ -80,7 +80,7 @@ def compare_readable(
             missing = unreadable.get(name, {})
             filled[name] = _filled_by_bounds(scores, missing, bounded, gets_highest=gets_highest)
         tables.append(compare_all(filled, baseline, measures=measures, **options))
-    return printed_short(_weakest(tables, bounded), short_comparison)
+    return printed_short(_weakest_comparison(tables, bounded), short_comparison)
 
 
 def unreadable_note(
@@ -134,7 +134,7 @@ def _filled_by_bounds(
     return scores
 
 
-def _weakest(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.DataFrame:
+def _weakest_comparison(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.DataFrame:
     """Return the first comparison, with intervals, p-values and decisions that hold in all `tables`.
 
     The tables have the same rows. Means and differences are the first table's; `measures` are the

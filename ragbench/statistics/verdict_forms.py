@@ -49,7 +49,7 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
     paired.
     """
     verdicts_by_annotator: dict[str, list[float]] = {}
-    for annotation in _records(sample, "annotations"):
+    for annotation in _objects_in(sample, "annotations"):
         names = ("annotator_id", "annotator", "annotator_name")
         annotator = next((annotation[name] for name in names if name in annotation), "")
         if verdicts := _verdicts_of_annotation(annotation):
@@ -64,7 +64,7 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
     return {
         **_detectors(fields),
         "question": hashlib.sha256(str(sample["source"]).encode()).hexdigest()[:12],
-        "system": _system(fields),
+        "system": _system_in(fields),
         "person": person,
     }
 
@@ -105,8 +105,8 @@ def row_of_ragchecker(result: Record, criterion: str) -> Row:
     response's claims that at least one context entails. Without claims there is no verdict.
     """
     row: Row = {
-        "question": _id(result, "query_id"),
-        "system": _system(result),
+        "question": _id_in(result, "query_id"),
+        "system": _system_in(result),
         "person": math.nan,
     }
     for judge, field in (
@@ -134,16 +134,16 @@ def row_of_summeval(record: Record, criterion: str) -> Row:
     means = _mean_scores_by_group(record, criterion)
     if "expert" not in means and "turker" not in means:
         annotations = [
-            *_records(record, "expert_annotations"),
-            *_records(record, "turker_annotations"),
+            *_objects_in(record, "expert_annotations"),
+            *_objects_in(record, "turker_annotations"),
         ]
         known = dict.fromkeys(str(name) for annotation in annotations for name in annotation)
         raise DataError(f"no person's score of {criterion!r}; the scores are {_listed(known)}")
     person = means.pop("expert" if "expert" in means else "turker")
     return {
         **means,
-        "question": _id(record, "id"),
-        "system": _system(record),
+        "question": _id_in(record, "id"),
+        "system": _system_in(record),
         "person": person,
     }
 
@@ -290,7 +290,7 @@ def _read_grades(path: Path) -> Mapping[str, Mapping[str, int]]:
         return read_qrels(path)
 
 
-def _records(record: Record, name: str) -> list[Record]:
+def _objects_in(record: Record, name: str) -> list[Record]:
     """Return the list of objects in a field, [] if it is missing."""
     value = record.get(name)
     if value is None:
@@ -300,14 +300,14 @@ def _records(record: Record, name: str) -> list[Record]:
     return value
 
 
-def _id(record: Record, name: str) -> str:
+def _id_in(record: Record, name: str) -> str:
     value = record[name]
     if not isinstance(value, str | int):
         raise DataError(f"{name} is {value!r}; expected a text or a whole number")
     return str(value)
 
 
-def _system(record: Record) -> str:
+def _system_in(record: Record) -> str:
     """Return the name of the system, "" where the record has none."""
     for name in ("system", "model_id", "summarizer", "model", "meta_model"):
         if isinstance(record.get(name), str | int):

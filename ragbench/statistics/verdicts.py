@@ -52,7 +52,7 @@ def load_verdicts(
     taken = next((name for name in judges if name in _COLUMNS), None)
     if taken is not None:
         raise ConfigError(f"a judge is called {taken!r}, as another column; give it another name")
-    text = _text(path)
+    text = _read_text(path)
     is_json = text.lstrip()[:1] in ("{", "[")
     if judges and (is_json or not is_qrels(text)):
         raise ConfigError(f"{path} does not hold qrels of TREC, the only form that takes `judges`")
@@ -96,7 +96,7 @@ def _check_range(verdicts: pd.DataFrame, path: Path, unit: str) -> None:
         )
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Return the text of a file; "" if it is not UTF-8, such as a compressed CSV file, or is not there,
     which the reader of CSV files reports.
     """

@@ -51,7 +51,7 @@ class DaskExecutor:
         self._side_by_side = side_by_side
         self._log = log
         self._running: dict[str, _RunAtWork] = {}
-        self._cluster, self._client = _connected(address)
+        self._cluster, self._client = _connect(address)
         self._address = address
         self._inputs_on_workers: Any = None  # a future, once the input files are sent
         try:
@@ -93,7 +93,9 @@ class DaskExecutor:
                 self._inputs_on_workers = self._client.scatter(inputs, broadcast=True)
             task = self._packer.packed(job)
             key = f"ragbench-{job.name}-{uuid.uuid4().hex}"
-            future = self._client.submit(_run, task, self._inputs_on_workers, key=key, retries=0)
+            future = self._client.submit(
+                _run_on_worker, task, self._inputs_on_workers, key=key, retries=0
+            )
         self._running[job.name] = _RunAtWork(future, job, time.monotonic())
 
     def ended(self) -> list[Outcome]:
@@ -167,7 +169,7 @@ class _RunAtWork(NamedTuple):
     began: float
 
 
-def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
+def _run_on_worker(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
     """Execute a task on the worker until it is cancelled there, which is so too when the sweep is
     gone.
     """
@@ -185,7 +187,7 @@ def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
     return remote.execute(task, inputs, side_by_side=worker.state.nthreads, is_needed=is_executing)
 
 
-def _connected(address: str) -> tuple[Any, Any]:
+def _connect(address: str) -> tuple[Any, Any]:
     """Return Dask's cluster and its client: a cluster that is started here for "dask://local", None
     for a scheduler that runs already.
 

@@ -120,7 +120,7 @@ def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] =
         table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
     try:
         with searched(path.resolve().parent):  # modules of the user, as the runs will find them
-            return _grid(path, _checked(path, table), overrides)
+            return _grid_of_file(path, _validated(path, table), overrides)
     except ConfigError as exc:
         raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
 
@@ -138,7 +138,7 @@ def _grid_path(path: Path) -> Path:
     return path
 
 
-def _checked(path: Path, table: _Table) -> GridFile:
+def _validated(path: Path, table: _Table) -> GridFile:
     """Return the sections of a grid, which pydantic checks.
 
     Raises:
@@ -175,7 +175,7 @@ def _unknown_key(keys: Sequence[str | int], value: Any) -> str:
     return problem
 
 
-def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
+def _grid_of_file(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
     """Return the grid of a file: its notebooks read, its configurations named and checked.
 
     The notebook is the one that the file names, or evaluate.ipynb next to it, or ragbench's own.
@@ -197,7 +197,7 @@ def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
     overriding = assignments(overrides, notebook.types, "parameter")
     file = _overridden(file, _relative_to_runs(overriding, _working_folder(path)))
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
-    named = _named(combinations, notes, folder)
+    named = _name_combinations(combinations, notes, folder)
     return Grid(
         path=path,
         name=file.sweep.name or path.stem,
@@ -257,11 +257,11 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
     """Return every configuration as the file specifies it, before defaults: the cross product of
     axes, then explicit runs. A note is added for each `exclude` that fits none.
     """
-    excluded = [_typed("exclude", entry, notebook) for entry in file.exclude]
-    axes = {name: _axis(name, values, notebook) for name, values in file.axes.items()}
+    excluded = [_with_types("exclude", entry, notebook) for entry in file.exclude]
+    axes = {name: _axis_entries(name, values, notebook) for name, values in file.axes.items()}
     _check_given_once(file.fixed, axes)
-    fixed = _typed("[fixed]", file.fixed, notebook)
-    crossed = _crossed(fixed, axes.values()) if axes or not file.run else []
+    fixed = _with_types("[fixed]", file.fixed, notebook)
+    crossed = _cross_product(fixed, axes.values()) if axes or not file.run else []
     fitting: set[int] = set()  # the numbers of the entries that exclude a combination
     combinations = []
     for values in crossed:
@@ -274,7 +274,7 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
         if i not in fitting:
             notes.append(f"exclude {entry} fits no combination")
     for entry in file.run:
-        combinations.append({**fixed, **_typed("[[run]]", entry, notebook)})
+        combinations.append({**fixed, **_with_types("[[run]]", entry, notebook)})
     is_file_empty = not fixed and not axes and not file.run
     if is_file_empty or not combinations:
         if excluded:
@@ -283,7 +283,7 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
     return combinations
 
 
-def _crossed(fixed: _Table, axes: Iterable[list[_Table]]) -> list[_Table]:
+def _cross_product(fixed: _Table, axes: Iterable[list[_Table]]) -> list[_Table]:
     """Return a table for every choice of one entry from each axis: the fixed parameters and those of
     the chosen entries.
     """
@@ -312,7 +312,7 @@ def _check_given_once(fixed: _Table, axes: Mapping[str, Sequence[_Table]]) -> No
             section_of[name] = section
 
 
-def _axis(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
+def _axis_entries(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
     """Return the values of an axis as tables of parameters; a single value is of the parameter that
     the axis is named after.
     """
@@ -324,11 +324,11 @@ def _axis(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
     if n_tables not in (0, len(values)):
         raise ConfigError(f"axis {name} mixes tables and single values; expected one kind")
     if n_tables:
-        return [_typed(f"axis {name}", table, notebook) for table in values]
-    return [_typed("[axes]", {name: value}, notebook) for value in values]
+        return [_with_types(f"axis {name}", table, notebook) for table in values]
+    return [_with_types("[axes]", {name: value}, notebook) for value in values]
 
 
-def _typed(where: str, values: _Table, notebook: Notebook) -> _Table:
+def _with_types(where: str, values: _Table, notebook: Notebook) -> _Table:
     """Return parameters with the types that the notebook declares; `where` names their section."""
     named = [name for name in WHERE if name in values]
     if named:
@@ -352,7 +352,7 @@ def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     return True
 
 
-class _Named(NamedTuple):
+class _NamedCombinations(NamedTuple):
     """The configurations of a grid by name: their parameters (`runs`), and how their `requests` are
     sent; and the name and the parameters (with the system) of every combination.
     """
@@ -362,14 +362,16 @@ class _Named(NamedTuple):
     combinations: list[tuple[str, _Table]]
 
 
-def _named(combinations: Iterable[_Table], notes: list[str], folder: Path) -> _Named:
+def _name_combinations(
+    combinations: Iterable[_Table], notes: list[str], folder: Path
+) -> _NamedCombinations:
     """Name the combinations of a grid. Those with the same parameters are one configuration, on which a
     note is added.
 
     Raises:
         ConfigError: a configuration is invalid, or they differ in their data.
     """
-    named = _Named({}, {}, [])
+    named = _NamedCombinations({}, {}, [])
     for combination in combinations:
         parameters = configuration(combination)
         name = config_name(parameters)
@@ -408,7 +410,7 @@ def _baseline(part: _Table, combinations: Sequence[tuple[str, _Table]], notebook
     """
     if not part:
         return ""
-    values = _typed("[sweep] baseline", part, notebook)
+    values = _with_types("[sweep] baseline", part, notebook)
     fitting: list[str] = []
     for name, parameters in combinations:
         if name not in fitting and _matches(parameters, values):

@@ -134,7 +134,7 @@ class Contest:
             for name in dropped & jobs.keys():
                 self._note_reason(name, race.table["reason"][name])
             self._store(race)
-            _show(race, dropped, console)
+            _print_round(race, dropped, console)
         left = {name: job for name, job in jobs.items() if name not in race.stopped}
         return left, outcomes, race.summary
 
@@ -298,7 +298,7 @@ def answer_round(values: Mapping[str, Any]) -> Result:
     return result
 
 
-def _show(race: Race, dropped: Collection[str], console: Console) -> None:
+def _print_round(race: Race, dropped: Collection[str], console: Console) -> None:
     """Print the decisions of a round, and on a terminal a table of the leading configurations."""
     left = race.scores.keys() - race.stopped
     lines = [f"{name} {race.table['reason'][name]}" for name in sorted(dropped)]

@@ -121,7 +121,7 @@ def read_notebook(path: Path) -> Notebook:
         raise ConfigError(
             f"{path} has no code cell tagged `parameters`; tag the one that sets them"
         )
-    defaults, types = _parameters(tagged[0], path)
+    defaults, types = _read_parameters(tagged[0], path)
     return Notebook(path, defaults, types, text, digest)
 
 
@@ -138,7 +138,7 @@ def digest_of(notebook: Mapping[str, Any]) -> tuple[str, list[tuple[str, str, li
     return hashlib.sha256(json.dumps(sources).encode()).hexdigest(), sources
 
 
-def _parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list[type]]]:
+def _read_parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list[type]]]:
     """Return name -> default and name -> types, for each name that the parameters cell sets.
 
     The types are those of the annotation, else of the default; [] means that any type is accepted.
@@ -194,13 +194,15 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
             case _:
                 continue
         name = ast.unparse(target)
-        moved = ",".join(_moved(part, name, cwd, folder) for part in parts_of(value, name))
+        moved = ",".join(
+            _with_moved_path(part, name, cwd, folder) for part in parts_of(value, name)
+        )
         if is_on_one_line and moved != value:
             lines[node.lineno - 1] = f"{name} = {json.dumps(moved, ensure_ascii=False)}"
     return "\n".join(lines)
 
 
-def _moved(value: str, name: str, cwd: Path, folder: Path) -> str:
+def _with_moved_path(value: str, name: str, cwd: Path, folder: Path) -> str:
     """Return a text with the path that it holds from `folder` instead of from `cwd`."""
     kind, colon, path = value.strip().rpartition(":")  # as in "dense:models/mine"
     is_relative = bool(path) and not Path(path).is_absolute()

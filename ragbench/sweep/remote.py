@@ -56,7 +56,7 @@ class Packer:
         inputs: set[Path] = set()
         folders: set[Path] = set()
         for job in jobs:
-            inputs.update(_inputs(job))
+            inputs.update(_input_paths(job))
             folders.update((job.staging, job.cwd, job.started_in))
         self._base = Path(os.path.commonpath([*folders, *inputs]))  # the folder of all of them
         for job in jobs:
@@ -226,7 +226,7 @@ def _check_secrets(name: str, job: str, notebook: str) -> None:
         )
 
 
-def _inputs(job: Job) -> list[Path]:
+def _input_paths(job: Job) -> list[Path]:
     """Return the files and folders next to the grid that the parameters of a job name."""
     paths: list[str] = []
     for name, value in job.configuration.items():

@@ -166,7 +166,7 @@ def sweep(
         session = _Session(grid, folder, sources_of(grid), settings, console, Path(snapshot))
         files = input_files(grid)
         take_snapshot(session.snapshot, files, dataset_source(grid), session.fingerprint)
-        with _reported(session), folder.locked(), in_force(settings):
+        with _stop_reported(session), folder.locked(), in_force(settings):
             notes = [*grid.notes, *session.check_others(compare_all=compare_all)]
             if force or not (race or only):  # a race of an earlier sweep is not continued
                 (folder.path / RACE).unlink(missing_ok=True)
@@ -188,14 +188,14 @@ def sweep(
                 result = session.run(to_run, executor_of_runs, skipped, contest)
             result = replace(result, notes=(*notes, *result.notes))
             if only:
-                result = _noted(result, [_note_on_only(grid_file)])
+                result = _with_notes(result, [_note_on_only(grid_file)])
             else:
                 result = _compare(session, result, local, compare_all=compare_all)
-            result = _noted(result, _notes_on_changed_files(session, files))
+            result = _with_notes(result, _notes_on_changed_files(session, files))
     return replace(result, seconds=time.monotonic() - began)
 
 
-def _noted(result: SweepResult, notes: Sequence[str]) -> SweepResult:
+def _with_notes(result: SweepResult, notes: Sequence[str]) -> SweepResult:
     """Return the result with further notes."""
     return replace(result, notes=(*result.notes, *notes))
 
@@ -416,7 +416,7 @@ class _Session:
 
 
 @contextmanager
-def _reported(session: _Session) -> Iterator[None]:
+def _stop_reported(session: _Session) -> Iterator[None]:
     """Log the number of finished configurations if the user stops the sweep.
 
     Raises:
@@ -447,7 +447,7 @@ def _compare(
     another notebook than ragbench's compare.ipynb.
     """
     if not (result.finished or result.skipped):
-        return _noted(result, ["no configuration succeeded, so there is nothing to compare"])
+        return _with_notes(result, ["no configuration succeeded, so there is nothing to compare"])
     grid, folder = session.grid, session.folder
     left_out = list(result.left)  # an older result of such a configuration is outdated
     if not compare_all:
@@ -469,7 +469,7 @@ def _compare(
     baseline = grid.baseline if has_baseline else ""
     board_texts = leaderboard_texts(board, results, table, baseline)
     result = replace(result, leaderboard=board, results=results)
-    result = _noted(result, _notes_on_comparison(results, grid.baseline))
+    result = _with_notes(result, _notes_on_comparison(results, grid.baseline))
     if len(results) < 2:
         write_changed(board_texts)
         return result

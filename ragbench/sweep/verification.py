@@ -104,7 +104,7 @@ def verify(
             _copy_without_tables(folder, copy)
         for path in paths:
             try:
-                jobs_by_name[path.name], notes[path.name] = _job_of(path, again, copy)
+                jobs_by_name[path.name], notes[path.name] = _job_again(path, again, copy)
             except DataError as exc:
                 verified[path.name] = Verification(path.name, 0, (str(exc),))
             except _AbsentError as exc:
@@ -115,9 +115,9 @@ def verify(
                 reason = f"it could not be made again: {errors[name]}"
                 verified[name] = Verification(name, 0, (reason,), notes[name])
             elif name == COMPARISON:
-                verified[name] = _compared(name, folder, copy, notes[name])
+                verified[name] = _compare_files(name, folder, copy, notes[name])
             else:
-                verified[name] = _compared(name, folder / name, again.path / name, notes[name])
+                verified[name] = _compare_files(name, folder / name, again.path / name, notes[name])
     return [verified[path.name] for path in paths]
 
 
@@ -181,7 +181,7 @@ class _AbsentError(Exception):
     """The data of a configuration is not on this machine."""
 
 
-def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str, ...]]:
+def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str, ...]]:
     """Return the job that makes a stored result again, and notes on circumstances that changed. The
     comparison is made in a `copy` of the folder.
 
@@ -359,11 +359,11 @@ def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"made in another environment: {', '.join(changed)}"
 
 
-def _compared(name: str, stored: Path, again: Path, notes: tuple[str, ...]) -> Verification:
+def _compare_files(name: str, stored: Path, again: Path, notes: tuple[str, ...]) -> Verification:
     """Compare the files of a stored result with those that were made again."""
     try:
-        old_values, old_fingerprint = _values(stored)
-        new_values, new_fingerprint = _values(again)
+        old_values, old_fingerprint = _stored_values(stored)
+        new_values, new_fingerprint = _stored_values(again)
     except RagbenchError as exc:
         return Verification(name, 0, (str(exc),), notes)
     differences = []
@@ -389,7 +389,7 @@ def _changed_files(path: Path) -> list[str]:
     return []
 
 
-def _values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
+def _stored_values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
     """Return file -> its values, and the fingerprint of the dataset.
 
     The files are scores.csv and run.trec, with values by query and measure or document; or the tables

@@ -47,9 +47,9 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
     error, failure = "", None
     try:
         _check_criteria(job)
-        _execute(job, writers)
+        _execute_notebook(job, writers)
         if job.source is not None:
-            _stamp(job)
+            _complete_config(job)
             _check_requests(job)
         tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
@@ -120,7 +120,7 @@ def load_papermill() -> Any:
     return papermill
 
 
-def _execute(job: Job, writers: list[Any]) -> None:
+def _execute_notebook(job: Job, writers: list[Any]) -> None:
     """Execute the notebook of a job by papermill, in its working folder. The function that writes the
     notebook as far as it came is appended to `writers`.
     """
@@ -152,7 +152,7 @@ def _execute(job: Job, writers: list[Any]) -> None:
     )
 
 
-def _stamp(job: Job) -> None:
+def _complete_config(job: Job) -> None:
     """Complete config.json with facts that the notebook cannot know: all parameters of the
     configuration, and the inputs of the result.
 
@@ -270,7 +270,7 @@ def _explain(exc: Exception) -> str:
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", None)}
 
 
-def _mark(notebook: dict[str, Any], error: str) -> None:
+def _show_error(notebook: dict[str, Any], error: str) -> None:
     """Show the error in the notebook, on top and at the cell that was running, unless papermill has
     done so. `notebook` is changed in place.
     """
@@ -305,7 +305,7 @@ def tidy(job: Job, error: str = "") -> None:
             raise
         notebook = json.loads(job.input.read_text(encoding="utf-8"))
     if error:
-        _mark(notebook, error)
+        _show_error(notebook, error)
     notebook = without_machine(notebook, job.renamed, job.folders)
     for cell in notebook["cells"]:
         _tidy_parameters(cell, job)

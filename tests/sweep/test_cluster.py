@@ -25,7 +25,7 @@ from ragbench.evaluation.spec import spec_of
 from ragbench.files import STAGING
 from ragbench.llms import Settings
 from ragbench.sweep import budget, read_grid, remote, sweep
-from ragbench.sweep.cluster import _connected
+from ragbench.sweep.cluster import _connect
 from ragbench.sweep.grid import sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job
 from ragbench.sweep.sweep_folder import SweepFolder
@@ -81,7 +81,7 @@ def test_a_cluster_on_this_machine_leaves_what_a_local_sweep_leaves(tmp_path: Pa
 )
 def test_addresses_that_cannot_be_used_are_refused(address: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        _connected(address)
+        _connect(address)
 
 
 def test_a_task_holds_paths_below_one_folder_and_the_files_that_its_parameters_name(
