@@ -167,29 +167,27 @@ def _find_records(value: Any, source: str) -> list[Record] | None:
     """
     if isinstance(value, list):
         return value if _are_records(value) else None
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not value:
         return None
     columns = value.get("columns")
     data = value.get("data")
     if isinstance(columns, list) and isinstance(data, list):  # pandas' orient="split", MLflow
-        if all(isinstance(row, list) and len(row) == len(columns) for row in data):
-            names = [str(column) for column in columns]
-            return [dict(zip(names, row, strict=True)) for row in data]
-        return None
-    for name in _LISTS:
+        if not all(isinstance(row, list) and len(row) == len(columns) for row in data):
+            return None
+        names = [str(column) for column in columns]
+        return [dict(zip(names, row, strict=True)) for row in data]
+    for name in _LISTS:  # a list in one field
         rows = value.get(name)
         if isinstance(rows, list) and _are_records(rows):
             return rows
     parts = list(value.values())
-    if not parts:
-        return None
-    are_columns = all(isinstance(part, list) for part in parts) and len({*map(len, parts)}) == 1
-    if are_columns:
+    if all(isinstance(part, list) for part in parts) and len({*map(len, parts)}) == 1:
+        # {column: [cell of row 1, cell of row 2, ...]}
         return [dict(zip(value, row, strict=True)) for row in zip(*parts, strict=True)]
-    if all(isinstance(part, Mapping) for part in parts):
+    if all(isinstance(part, Mapping) for part in parts):  # {column: {row: cell}}, or the reverse
         return _records_of_tables(value, source)
-    if all(isinstance(part, int | float) or part is None for part in parts):
-        return [{"query_id": name, "score": part} for name, part in value.items()]
+    if all(isinstance(part, int | float) or part is None for part in parts):  # {question id: score}
+        return [{"query_id": query_id, "score": score} for query_id, score in value.items()]
     return None
 
 

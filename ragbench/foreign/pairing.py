@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -232,35 +234,66 @@ def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Pai
         texts_differ: the texts are prompts that differ by system, so they are left out.
     """
     keys = _Keys(by)
-    texts: dict[str, str] = {}
-    values: dict[str, dict[str, dict[str, float]]] = {}
-    asked: dict[str, set[str]] = {}
-    changed: set[str] = set()
-    max_runs: dict[str, int] = {}
+    rows_by_system: dict[str, list[_KeyedRow]] = {}
     for table in tables:
-        runs: dict[str, dict[str, list[float]]] = {name: {} for name in table.measures}
-        asked[table.name] = set()
-        for row in table.rows:
-            key = keys.of(row)
-            if not key:  # neither id nor text: it can be paired with nothing
-                continue
-            known_text = folded_words(texts.get(key, ""))
-            text = folded_words(row.question)
-            if known_text and text and known_text != text and not texts_differ:
-                changed.add(key)
-            texts[key] = texts.get(key) or row.question
-            asked[table.name].add(key)
-            for measure, value in row.scores.items():
-                runs[measure].setdefault(key, []).append(value)
-        values[table.name] = {measure: _means(by_key) for measure, by_key in runs.items()}
-        n_runs = [
-            len(values_of_key) for by_key in runs.values() for values_of_key in by_key.values()
-        ]
-        max_runs[table.name] = max(n_runs, default=0)
+        keyed_rows = [_KeyedRow(keys.of(row), row) for row in table.rows]
+        # without id and text a row can be paired with nothing
+        rows_by_system[table.name] = [keyed for keyed in keyed_rows if keyed.key]
+    texts, changed = _texts(chain.from_iterable(rows_by_system.values()))
     if texts_differ:  # the texts are prompts of a system, not questions to show
         texts = dict.fromkeys(texts, "")
-    absent = {name: frozenset(texts.keys() - asked_keys) for name, asked_keys in asked.items()}
+        changed = set()
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    max_runs: dict[str, int] = {}
+    absent: dict[str, frozenset[str]] = {}
+    for table in tables:
+        keyed_rows = rows_by_system[table.name]
+        runs_by_measure = _runs_by_measure(keyed_rows, table.measures)
+        values[table.name] = {measure: _means(runs) for measure, runs in runs_by_measure.items()}
+        max_runs[table.name] = max(_numbers_of_runs(runs_by_measure), default=0)
+        absent[table.name] = frozenset(texts.keys() - {keyed.key for keyed in keyed_rows})
     return PairedTables(values, by, texts, absent, frozenset(changed), max_runs, texts_differ)
+
+
+class _KeyedRow(NamedTuple):
+    """A row of a table with the key of its question, "" if it has none."""
+
+    key: str
+    row: Scored
+
+
+def _texts(keyed_rows: Iterable[_KeyedRow]) -> tuple[dict[str, str], set[str]]:
+    """Return question -> its first text ("" without any), and the questions whose rows have different
+    words.
+    """
+    texts: dict[str, str] = {}
+    changed: set[str] = set()
+    for key, row in keyed_rows:
+        known_text = folded_words(texts.get(key, ""))
+        text = folded_words(row.question)
+        if known_text and text and known_text != text:
+            changed.add(key)
+        texts[key] = texts.get(key) or row.question
+    return texts, changed
+
+
+def _runs_by_measure(
+    keyed_rows: Iterable[_KeyedRow], measures: Iterable[str]
+) -> dict[str, dict[str, list[float]]]:
+    """Return measure -> question -> the values of its runs, each a row of a system's table."""
+    runs: dict[str, dict[str, list[float]]] = {measure: {} for measure in measures}
+    for key, row in keyed_rows:
+        for measure, value in row.scores.items():
+            runs[measure].setdefault(key, []).append(value)
+    return runs
+
+
+def _numbers_of_runs(runs_by_measure: Mapping[str, Mapping[str, Sequence[float]]]) -> list[int]:
+    """Return the number of runs of each question, for all measures."""
+    numbers: list[int] = []
+    for runs in runs_by_measure.values():
+        numbers += map(len, runs.values())
+    return numbers
 
 
 class _Keys:

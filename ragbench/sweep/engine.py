@@ -66,21 +66,29 @@ class InProcessEngine(Engine):  # type: ignore[misc]
         elif "" not in sys.path:  # modules next to the notebook
             sys.path.insert(0, "")
         manager: Any = InProcessKernelManager(config=_CONFIG)
-        manager.kernel = kernel = _Kernel.instance(parent=manager, session=manager.session)
-        # Text that bypasses Python's streams, as from another program that a cell starts, is output
-        # too.
-        stream: Any = partial(OutStream, manager.session, kernel.iopub_thread, watchfd=True)
-        kernel.stdout, kernel.stderr = streams = [stream("stdout"), stream("stderr")]
+        manager.kernel = _Kernel.instance(parent=manager, session=manager.session)
+        stdout, stderr = _replace_streams(manager)
         try:
-            with redirect_stdout(kernel.stdout), redirect_stderr(kernel.stderr):
+            with redirect_stdout(stdout), redirect_stderr(stderr):
                 _Cells(nb_man, km=manager, log_output=log_output).run()
         finally:
             write()
-            for stream in streams:
-                stream.close()
+            stdout.close()
+            stderr.close()
             manager.shutdown_kernel()
             _Kernel.clear_instance()
             InProcessInteractiveShell.clear_instance()
+
+
+def _replace_streams(manager: Any) -> tuple[Any, Any]:
+    """Give the kernel of a manager streams that make outputs of texts, also of those that bypass
+    Python's streams, as from another program that a cell starts; return its stdout and stderr.
+    """
+    kernel = manager.kernel
+    stream: Any = partial(OutStream, manager.session, kernel.iopub_thread, watchfd=True)
+    kernel.stdout = stream("stdout")
+    kernel.stderr = stream("stderr")
+    return kernel.stdout, kernel.stderr
 
 
 def _at_intervals(write: Callable[..., None]) -> Callable[..., None]:

@@ -105,11 +105,7 @@ def begin(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.freeze()  # shared memory is not looked at by collections, which would copy it
     gc.enable()
-    set_by_imports = {
-        name: value for name, value in os.environ.items() if _BEFORE.get(name) != value
-    }
-    os.environ.clear()
-    os.environ.update({**set_by_imports, **_VARIABLES, **environment})
+    _set_environment(environment)
     os.environ["TOKENIZERS_PARALLELISM"] = str(threads > 1).lower()
     threadpool_limits(threads)
     if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself
@@ -120,6 +116,17 @@ def begin(
     vars(builtins).pop("get_ipython")
     one_line_warnings()
     run_job(job, outcome)
+
+
+def _set_environment(environment: Mapping[str, str]) -> None:
+    """Give this process the variables of a run, those that imported modules have set, and `_VARIABLES`;
+    the others, which may be of an earlier sweep, are removed.
+    """
+    set_by_imports = {
+        name: value for name, value in os.environ.items() if _BEFORE.get(name) != value
+    }
+    os.environ.clear()
+    os.environ.update({**set_by_imports, **_VARIABLES, **environment})
 
 
 def _get_ipython() -> Any:

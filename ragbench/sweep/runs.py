@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ragbench.errors import FailureKind
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.sweep.job import Job
-from ragbench.sweep.processes import Executor
+from ragbench.sweep.processes import Executor, Outcome
 from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.sweep_folder import SweepFolder
 
@@ -69,9 +69,7 @@ def run_all(
                     is_budget_spent = True
                 if outcome.error:
                     failed[name] = outcome.error
-                    folder.keep_failed(name)
-                else:
-                    folder.keep(name)
+                _keep(folder, outcome)
                 progress.ended(name, outcome.seconds, outcome.error)
             progress.look_at([jobs[name].progress for name in running])
             time.sleep(pause_s)
@@ -80,6 +78,16 @@ def run_all(
         executor.stop()
         folder.clear()
     return RunOutcomes(failed, waiting, is_budget_spent)
+
+
+def _keep(folder: SweepFolder, outcome: Outcome) -> None:
+    """Move the files of a run that has ended into the sweep's folder: its result, or, if it failed, its
+    notebook alone.
+    """
+    if outcome.error:
+        folder.keep_failed(outcome.name)
+    else:
+        folder.keep(outcome.name)
 
 
 def _begin(folder: SweepFolder, job: Job, executor: Executor) -> None:
