@@ -295,8 +295,10 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
     for place, source in enumerate(sources):
         systems_of_source = results_by_source[place] or _systems_in(source)
         systems += systems_of_source
-        has_name = len(systems_of_source) == 1 and place < len(names)
-        system_names += [names[place]] if has_name else [""] * len(systems_of_source)
+        if len(systems_of_source) == 1:
+            system_names.append(names[place] if place < len(names) else "")
+        else:  # they keep their names
+            system_names += [""] * len(systems_of_source)
     return conclude_tables(systems, names=system_names, **options)
 
 

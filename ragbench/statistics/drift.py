@@ -530,11 +530,12 @@ def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
     total = np.maximum(squares[n] - n * mean**2, 0)
     lagged = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
     r = _safe_correlation(np.clip(lagged / np.where(total > 0, total, 1), 0, 1), n)
+    # the sums over the n - 1 steps of the squared step, and of the step
     first_off = first - mean
     last_off = last - mean
-    squared_steps = total - first_off**2 - 2 * r * lagged + r * r * (total - last_off**2)
+    sum_of_squares = total - first_off**2 - 2 * r * lagged + r * r * (total - last_off**2)
     sum_of_steps = r * last_off - first_off
-    variance = (squared_steps - sum_of_steps**2 / (n - 1)) / (n - 3)
+    variance = (sum_of_squares - sum_of_steps**2 / (n - 1)) / (n - 3)
     return r, np.sqrt(np.maximum(variance, 0))
 
 

@@ -797,22 +797,26 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
     from scipy.special import ndtr, ndtri
 
     z = -float(ndtri(alpha / 2))
-
-    def score(difference: float) -> float:
-        """Compute the score statistic of a supposed difference; `lost` is then the most likely
-        fraction of losses, the root of a quadratic equation (Tango 1998).
-        """
-        b = (2 * n - wins + losses) * difference - wins - losses
-        lost = (math.sqrt(b * b + 8 * n * losses * difference * (1 - difference)) - b) / (4 * n)
-        variance = n * (2 * lost + difference * (1 - difference))
-        return (wins - losses - n * difference) / math.sqrt(max(variance, 1e-300))
-
     gain = (wins - losses) / n
 
     def excess(difference: float) -> float:
-        return abs(score(difference)) - z
+        """Compute how far a supposed difference is beyond a limit of the interval."""
+        return abs(_tango_score(difference, wins, losses, n)) - z
 
     low = brentq(excess, gain, -1.0, xtol=1e-14)
     high = brentq(excess, gain, 1.0, xtol=1e-14)
     p = float(2 * ndtr(-abs(wins - losses) / math.sqrt(wins + losses)))
     return low, high, p
+
+
+def _tango_score(difference: float, wins: int, losses: int, n: int) -> float:
+    """Compute Tango's score of a supposed difference: the distance of the observed one from it, in
+    standard errors.
+
+    `lost` is the most likely fraction of losses if the supposed difference is true, the root of a
+    quadratic equation.
+    """
+    b = (2 * n - wins + losses) * difference - wins - losses
+    lost = (math.sqrt(b * b + 8 * n * losses * difference * (1 - difference)) - b) / (4 * n)
+    variance = n * (2 * lost + difference * (1 - difference))
+    return (wins - losses - n * difference) / math.sqrt(max(variance, 1e-300))

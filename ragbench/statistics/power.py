@@ -88,24 +88,13 @@ class Pilot(NamedTuple):
         """
         from scipy.optimize import brentq
 
-        if self.n < 2:
-            return math.nan
         is_binary = self.differing is not None
-        if is_binary:
-            largest = 1.0
-        elif self.deviation <= TIE:
+        if self.n < 2 or (not is_binary and self.deviation <= TIE):
             return math.nan
-        else:
-            largest = min(self.width, 100 * self.deviation)
-            # the critical means are the same for all effects
-            deviations, critical = _likely_critical_means(
-                self.deviation, self.n, self.n, alpha, self.width
-            )
+        largest = 1.0 if is_binary else min(self.width, 100 * self.deviation)
 
         def excess(effect: float) -> float:
             """Compute how far the power of an effect exceeds the wanted power."""
-            if not is_binary:
-                return _mean_power(effect, self.n, deviations, critical) - POWER
             return self.power(effect, self.n, alpha) - POWER
 
         if excess(largest) < 0:
