@@ -68,9 +68,9 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     if isinstance(value, Mapping):
         inner_objects = {name: part for name, part in value.items() if isinstance(part, Mapping)}
     for part in (value, *inner_objects.values()):
-        for fits, read in FORMS:
-            if fits(part):
-                rows = with_reliable_ids(read(part))
+        for is_of_tool, read_rows in FORMS:
+            if is_of_tool(part):
+                rows = with_reliable_ids(read_rows(part))
                 if not rows:
                     raise DataError(f"{source} has no answers with scores")
                 return rows

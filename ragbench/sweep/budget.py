@@ -80,7 +80,7 @@ def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Set
         raise DataError(str(exc)) from exc
 
 
-def stopped(settings: Settings, unfinished: int) -> str:
+def stop_message(settings: Settings, unfinished: int) -> str:
     """Return the message of a sweep that the maximum cost has ended."""
     if settings.replies == "off":
         kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"

@@ -47,6 +47,15 @@ class DaskExecutor:
         side_by_side: int | None,
         log: Callable[[str], None],
     ) -> None:
+        """Connect to the cluster at an address, wait for a worker, and check the version of ragbench on
+        each.
+
+        Args:
+            address: in one of the forms above.
+            packer: makes the tasks that are sent.
+            side_by_side: how many runs at once; None means as many as the workers have threads.
+            log: shows a message to the user.
+        """
         self._packer = packer
         self._side_by_side = side_by_side
         self._log = log
@@ -207,15 +216,7 @@ def _connect(address: str) -> tuple[Any, Any]:
     workers, scheme, host, port = match.groups()
     is_local = scheme is None  # "dask://local" matches without one
     if is_local:
-        # Each run has a process anyway, so that the workers are threads of this one and share what
-        # its runs fork from.
-        cluster = distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=int(workers or available_cores()),
-            processes=False,
-            dashboard_address=None,
-            silence_logs=logging.ERROR,
-        )
+        cluster = _start_local_cluster(int(workers or available_cores()))
         return cluster, distributed.Client(cluster)
     encrypted = scheme == "tls" or bool(dask.config.get("distributed.comm.tls.ca-file", None))
     if not encrypted and not is_loopback(host):
@@ -230,3 +231,19 @@ def _connect(address: str) -> tuple[Any, Any]:
         return None, distributed.Client(url, timeout=_CONNECT_S)
     except (OSError, TypeError, ValueError) as exc:
         raise ConfigError(f"no Dask scheduler can be used at {address}: {exc}") from exc
+
+
+def _start_local_cluster(n_threads: int) -> Any:
+    """Start a cluster of Dask in this process, which runs `n_threads` jobs at once.
+
+    Each run has a process anyway, so that the workers are threads of this one and share what its runs
+    fork from.
+    """
+    distributed: Any = require("distributed", "dask")
+    return distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=n_threads,
+        processes=False,
+        dashboard_address=None,
+        silence_logs=logging.ERROR,
+    )

@@ -262,17 +262,7 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
     _check_given_once(file.fixed, axes)
     fixed = _with_types("[fixed]", file.fixed, notebook)
     crossed = _cross_product(fixed, axes.values()) if axes or not file.run else []
-    fitting: set[int] = set()  # the numbers of the entries that exclude a combination
-    combinations = []
-    for values in crossed:
-        parameters = {**notebook.defaults, **values}
-        excluding = [i for i, entry in enumerate(excluded) if _matches(parameters, entry)]
-        fitting.update(excluding)
-        if not excluding:
-            combinations.append(values)
-    for i, entry in enumerate(excluded):
-        if i not in fitting:
-            notes.append(f"exclude {entry} fits no combination")
+    combinations = _without_excluded(crossed, excluded, notebook.defaults, notes)
     for entry in file.run:
         combinations.append({**fixed, **_with_types("[[run]]", entry, notebook)})
     is_file_empty = not fixed and not axes and not file.run
@@ -294,6 +284,29 @@ def _cross_product(fixed: _Table, axes: Iterable[list[_Table]]) -> list[_Table]:
             values.update(entry)
         crossed.append(values)
     return crossed
+
+
+def _without_excluded(
+    crossed: Iterable[_Table],
+    excluded: Sequence[_Table],
+    defaults: Mapping[str, Any],
+    notes: list[str],
+) -> list[_Table]:
+    """Return the combinations that no entry of `exclude` fits; a note is added for each entry that fits
+    none. A parameter that a combination leaves out has its default.
+    """
+    kept = []
+    fitting: set[int] = set()  # the numbers of the entries that exclude a combination
+    for values in crossed:
+        parameters = {**defaults, **values}
+        excluding = [i for i, entry in enumerate(excluded) if _matches(parameters, entry)]
+        fitting.update(excluding)
+        if not excluding:
+            kept.append(values)
+    for i, entry in enumerate(excluded):
+        if i not in fitting:
+            notes.append(f"exclude {entry} fits no combination")
+    return kept
 
 
 def _check_given_once(fixed: _Table, axes: Mapping[str, Sequence[_Table]]) -> None:

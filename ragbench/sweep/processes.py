@@ -144,6 +144,7 @@ class LocalExecutor:
         fork: bool = True,
         log: Callable[[str], None] = print,
     ) -> None:
+        """Choose how processes start: as forks of a prepared process, or each as a new Python."""
         self.side_by_side = side_by_side
         self._log = log
         self._running: list[_Running] = []

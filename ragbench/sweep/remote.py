@@ -50,6 +50,7 @@ class Packer:
     """
 
     def __init__(self, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
+        """Zip the inputs of all jobs, and check that no secret would travel; see the class."""
         self._store = store
         self._packages = list(packages)
         jobs = list(jobs)

@@ -396,7 +396,7 @@ class _Session:
             skipped=tuple(skipped),
             failed=outcomes.failed,
             left=tuple(outcomes.left),
-            stopped=budget.stopped(self.settings, len(unfinished)) if outcomes.budget else "",
+            stopped=budget.stop_message(self.settings, len(unfinished)) if outcomes.budget else "",
             notes=tuple(notes),
         )
 
