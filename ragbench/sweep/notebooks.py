@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.evaluation import typed
@@ -87,10 +87,10 @@ class Notebook:
                 raise ConfigError(unknown(f"parameter of {self.path.name}", name, self.defaults))
         typed_values = {}
         for name, value in values.items():
-            kinds = self.types[name]
-            if [*kinds] == [str]:
-                kinds = parameter_types(name) or kinds
-            typed_values[name] = typed(name, value, kinds)
+            types = self.types[name]
+            if [*types] == [str]:  # ragbench's parameter of this name may take more types
+                types = parameter_types(name) or types
+            typed_values[name] = typed(name, value, types)
         return {**self.defaults, **typed_values}
 
 
@@ -116,25 +116,33 @@ def read_notebook(path: Path) -> Notebook:
         raise ConfigError(
             f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}"
         ) from exc
-    tagged = [source for kind, source, tags in sources if kind == "code" and "parameters" in tags]
+    tagged = [cell for cell in sources if cell.kind == "code" and "parameters" in cell.tags]
     if not tagged:
         raise ConfigError(
             f"{path} has no code cell tagged `parameters`; tag the one that sets them"
         )
-    defaults, types = _read_parameters(tagged[0], path)
+    defaults, types = _read_parameters(tagged[0].text, path)
     return Notebook(path, defaults, types, text, digest)
 
 
-def digest_of(notebook: Mapping[str, Any]) -> tuple[str, list[tuple[str, str, list[str]]]]:
-    """Return the SHA-256 of a notebook's cells, and the kind, text and tags of each.
+class CellSource(NamedTuple):
+    """The part of a notebook's cell that a user writes; `kind` is "code" or "markdown"."""
+
+    kind: str
+    text: str
+    tags: list[str]
+
+
+def digest_of(notebook: Mapping[str, Any]) -> tuple[str, list[CellSource]]:
+    """Return the SHA-256 of a notebook's cells, and their sources.
 
     Outputs, counters and kernel names are no part of it: opening a notebook must not outdate its
     results.
     """
-    sources = [
-        (cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", []))
-        for cell in notebook["cells"]
-    ]
+    sources = []
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        sources.append(CellSource(cell["cell_type"], text, cell["metadata"].get("tags", [])))
     return hashlib.sha256(json.dumps(sources).encode()).hexdigest(), sources
 
 

@@ -110,10 +110,11 @@ def begin(
     threadpool_limits(threads)
     if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself
         sys.modules["numpy.random"].seed()
+    # what is imported here, such as pandas, asks whether it is in a notebook
     vars(builtins)["get_ipython"] = _get_ipython
     from ragbench.sweep.worker import run_job
 
-    vars(builtins).pop("get_ipython")
+    vars(builtins).pop("get_ipython")  # the kernel of the notebook brings its own
     one_line_warnings()
     run_job(job, outcome)
 

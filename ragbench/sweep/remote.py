@@ -162,20 +162,20 @@ def _files_of_run(job: Job) -> dict[str, bytes]:
     return files
 
 
-def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
-    """Write the files of a run on a worker to its staging folder, and return how it ended. `came` is what
+def unpack(reply: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
+    """Write the files of a run on a worker to its staging folder, and return how it ended. `reply` is what
     `execute` returned there.
 
     Raises:
         SweepError: a file does not belong there.
     """
-    for name, content in came["files"].items():
+    for name, content in reply["files"].items():
         path = PurePosixPath(name)
         leads_elsewhere = path.is_absolute() or ".." in path.parts
         if leads_elsewhere or path.parts[0] not in (job.output.name, job.name):
             raise SweepError(f"a worker returned a file {name!r}, which is not part of a result")
         write_durably(job.staging / path, content)
-    return Outcome(job.name, seconds, came["error"], came["failure"])
+    return Outcome(job.name, seconds, reply["error"], reply["failure"])
 
 
 def check_versions(ours: Mapping[str, str], theirs: Mapping[str, str], who: str) -> None:

@@ -168,11 +168,8 @@ def sweep(
         take_snapshot(session.snapshot, files, dataset_source(grid), session.fingerprint)
         with _stop_reported(session), folder.locked(), in_force(settings):
             notes = [*grid.notes, *session.check_others(compare_all=compare_all)]
-            if force or not (race or only):  # a race of an earlier sweep is not continued
-                (folder.path / RACE).unlink(missing_ok=True)
-            contest = None
-            if race:
-                contest = contest_of(grid, folder, session.sources, race, margin)
+            contest = session.contest(race, margin, force=force, only=only)
+            if contest:
                 names = [name for name in names if name not in contest.race.stopped]
             skipped = [] if force else list(filter(session.is_finished, names))
             unfinished = [name for name in names if name not in skipped]
@@ -252,6 +249,18 @@ class _Session:
     def is_finished(self, name: str) -> bool:
         """Return True if the folder has the result of a configuration on the present inputs."""
         return self.folder.is_finished(name, self.grid.runs[name], self.sources[name])
+
+    def contest(self, measure: str, margin: float, *, force: bool, only: str) -> Contest | None:
+        """Return the race of the configurations by a measure, as far as it came; None for "".
+
+        The stored race of an earlier sweep is removed, unless this sweep continues it, or runs only some
+        configurations.
+        """
+        if force or not (measure or only):
+            (self.folder.path / RACE).unlink(missing_ok=True)
+        if not measure:
+            return None
+        return contest_of(self.grid, self.folder, self.sources, measure, margin)
 
     def what_changed(self, names: Sequence[str]) -> list[str]:
         """Log and return a note for each change in the data because of which configurations run

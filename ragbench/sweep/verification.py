@@ -29,7 +29,7 @@ from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.code import confirm_cells, confirm_import, is_packaged
 from ragbench.sweep.job import Job, Place, make_job
-from ragbench.sweep.notebooks import digest_of
+from ragbench.sweep.notebooks import CellSource, digest_of
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import LocalExecutor, default_jobs
 from ragbench.sweep.progress_display import Progress
@@ -208,7 +208,7 @@ def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[s
     notes += _changed_environment(stored.config)
     has_own_cells = not is_packaged(stored.digest)
     if has_own_cells:
-        n_cells = sum(kind == "code" for kind, _, _ in stored.cells)
+        n_cells = sum(cell.kind == "code" for cell in stored.cells)
         works_in = path.parent if stored.is_comparison else cwd
         confirm_cells(stored.notebook, stored.digest, n_cells, works_in)
     confirmed_imports = _confirm_imports(path, parameters, cwd)
@@ -233,16 +233,16 @@ def _importing_only(confirmed_imports: list[str], job: Job) -> Job:
 class _Stored(NamedTuple):
     """A stored result and the notebook that made it.
 
-    `cells` are the kind, source and tags of each cell without injected parameters, `digest` is their
-    SHA-256, `written` is the path of the notebook before it was executed, and `grid` the path of the
-    grid, or of the notebook if there was no grid.
+    `cells` are the sources of all cells without injected parameters, `digest` is their SHA-256,
+    `written` is the path of the notebook before it was executed, and `grid` the path of the grid, or
+    of the notebook if there was no grid.
     """
 
     notebook: Path
     is_comparison: bool
     config: Mapping[str, Any]
     source: dict[str, Any]
-    cells: list[tuple[str, str, list[str]]]
+    cells: list[CellSource]
     digest: str
     written: Path
     grid: Path
@@ -332,17 +332,17 @@ def _confirm_imports(path: Path, parameters: Mapping[str, Any], cwd: Path) -> li
     return confirmed
 
 
-def _notebook_of(cells: Iterable[tuple[str, str, list[str]]]) -> str:
-    """Return the text of a notebook with these cells and nothing else, so that only cells are
-    executed that were compared and confirmed.
+def _notebook_of(sources: Iterable[CellSource]) -> str:
+    """Return the text of a notebook with cells of these sources and nothing else, so that only cells
+    are executed that were compared and confirmed.
     """
-    new: list[dict[str, Any]] = []
-    for kind, source, tags in cells:
-        cell: dict[str, Any] = {"cell_type": kind, "source": source, "metadata": {"tags": tags}}
+    cells: list[dict[str, Any]] = []
+    for kind, text, tags in sources:
+        cell: dict[str, Any] = {"cell_type": kind, "source": text, "metadata": {"tags": tags}}
         if kind == "code":
             cell |= {"outputs": [], "execution_count": None}
-        new.append(cell)
-    return json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": new})
+        cells.append(cell)
+    return json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells})
 
 
 def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
