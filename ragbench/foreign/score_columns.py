@@ -206,7 +206,9 @@ class _Columns:
     """
 
     def __init__(self, records: Sequence[Record], measures: Collection[str] = ()) -> None:
-        """Find the columns in the rows of a table; `measures` are columns known to hold scores."""
+        """Find the columns in the rows of a table, by their meaning (see the class); `measures` are columns
+        known to hold scores.
+        """
         self.names = [*dict.fromkeys(str(name) for record in records for name in record)]
         self.by_field: dict[str, str] = {}
         for name in self.names:
@@ -279,7 +281,7 @@ class _Columns:
                 columns.append(name)
         return columns
 
-    def is_measure(self, name: str) -> bool:
+    def may_be_measure(self, name: str) -> bool:
         """Return True if the name of a column does not prevent it from being a measure of a wide table
         (a column per measure); its values then decide.
         """
@@ -363,7 +365,7 @@ def _wide_rows(
     """
     values_by_measure: dict[str, list[float]] = {}  # a value per record
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
-        if columns.is_measure(name) and name not in columns.systems:
+        if columns.may_be_measure(name) and name not in columns.systems:
             cells = _without_lists([record.get(name) for record in records])
             values = _column_numbers(cells, decimal_comma)
             if values:
