@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, printable, require
 from ragbench.files import COMPRESSED_ERRORS, JsonLineError, parse_json_or_lines
+from ragbench.foreign.cells import score_of
 from ragbench.foreign.inspect_logs import read_inspect_archive, rows_of_inspect_log
 from ragbench.foreign.json_forms import rows_of_json, rows_of_records
 from ragbench.foreign.score_columns import Scored, ScoreTable, listed, scored_rows
@@ -25,7 +25,6 @@ from ragbench.foreign.text_forms import (
     rows_of_promptfoo_table,
     rows_of_trec_output,
 )
-from ragbench.testsets.fields import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,15 +192,8 @@ def _table_of_result(result: Any, name: str) -> ScoreTable:
     rows = []
     for query_id, measure, value in scores.itertuples(index=False, name=None):
         question = questions.get(str(query_id), "")
-        rows.append(Scored(str(query_id), question, {str(measure): _float(value)}))
+        rows.append(Scored(str(query_id), question, {str(measure): score_of(value)}))
     return ScoreTable(getattr(result, "name", "") or name, tuple(rows), ())
-
-
-def _float(value: Any) -> float:
-    """Return a score as a number; NaN for a missing one."""
-    if is_missing(value):
-        return math.nan
-    return float(value)
 
 
 def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:

@@ -19,37 +19,25 @@ if TYPE_CHECKING:
 def leaderboard_texts(
     board: Path, results: Results, table: pd.DataFrame, baseline: str
 ) -> dict[Path, str]:
-    """Return the texts of leaderboard.csv and leaderboard.md, the latter with the conclusion before its
-    table and the reasons of a race after it.
+    """Return the texts of leaderboard.csv (the path `board`) and leaderboard.md by their paths, the latter
+    with the conclusion before its table and the reasons of a race after it.
     """
-    from ragbench.report import conclusion_markdown
+    from ragbench.report import conclusion_markdown, leaderboard_markdown
 
     measure = results.deciding().measure
     compared = None
     if len(results) > 1:
         compared = results.compare(baseline, measures=[measure])
-    texts = _board_texts(board, table, measure, compared)
-    markdown = board.with_suffix(".md")
-    conclusion = results.conclude()
-    texts[markdown] = f"{conclusion_markdown(conclusion)}\n{texts[markdown]}"
+    parts = [
+        conclusion_markdown(results.conclude()),
+        leaderboard_markdown(table, measure, compared),
+        f"Every measure is in {board.name}.\n",
+    ]
     if results.race:
         reasons = results.race.table["reason"].items()
         items = [f"- {name}: {reason}\n" for name, reason in reasons]
-        texts[markdown] += f"\nBy the race:\n\n{''.join(items)}"
-    return texts
-
-
-def _board_texts(
-    path: Path, table: pd.DataFrame, measure: str, compared: pd.DataFrame | None
-) -> dict[Path, str]:
-    """Return the texts of leaderboard.csv and leaderboard.md, by their paths."""
-    from ragbench.report import leaderboard_markdown
-
-    markdown = leaderboard_markdown(table, measure, compared)
-    return {
-        path: _board_csv(table),
-        path.with_suffix(".md"): f"{markdown}\nEvery measure is in {path.name}.\n",
-    }
+        parts += ["By the race:\n", "".join(items)]
+    return {board: _board_csv(table), board.with_suffix(".md"): "\n".join(parts)}
 
 
 def _board_csv(table: pd.DataFrame) -> str:
