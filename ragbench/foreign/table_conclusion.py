@@ -125,10 +125,10 @@ def conclude_tables(
         compared = _Compared.of(paired, name, alpha=alpha, margin=margin)
         n_missing = {table.name: _n_missing(table, name) for table in tables}
         if any(n_missing.values()):
-            as_failures = None
-            if len({*n_missing.values()}) > 1:
-                as_failures = _with_failures(tables, scales[name], alpha=alpha, margin=margin)
-            compared, sentence = _worse_reading(compared, as_failures, scales[name], n_missing)
+            failing = None
+            if len({*n_missing.values()}) > 1:  # else no system gains by it
+                failing = _with_failures(tables, scales[name], alpha=alpha, margin=margin)
+            compared, sentence = _worse_reading(compared, failing, scales[name], n_missing)
             notes.append(sentence)
         notes += _not_compared(paired, tables)
         if labels is not None:

@@ -284,30 +284,40 @@ def _statistics(
         query: the number of the query of each pair (pairs,).
         draws: the weight of each query in each draw (draws, queries).
     """
-    levels, rates = _rates_of_values(first, second, query, draws)  # rates: (draws, levels, levels)
+    levels, rates = _rates_of_values(first, second, query, draws)
+    statistics = {"accuracy": np.trace(rates, axis1=1, axis2=2)}  # the rate of equal values
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for name, (observed, by_chance) in _disagreements(levels, rates, scale).items():
+            statistics[name] = np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
+    return statistics
+
+
+def _disagreements(levels: Floats, rates: Floats, scale: str) -> dict[str, tuple[Floats, Floats]]:
+    """Return for each statistic but accuracy the observed disagreement of two raters, and the
+    disagreement that chance would give (draws,).
+
+    Args:
+        levels: the values that occur (levels,).
+        rates: the rate of each two levels (draws, level of the first, level of the second).
+        scale: a key of `SCALES`.
+    """
     first_rates = rates.sum(axis=2)  # (draws, levels)
     second_rates = rates.sum(axis=1)
-    accuracy = np.trace(rates, axis1=1, axis2=2)  # the rate of equal values
+    disagreement = 1 - np.trace(rates, axis1=1, axis2=2)
     # the rates of independent raters with the same rates of values
     chance = first_rates[:, :, None] * second_rates[:, None]
     squares = (levels[:, None] - levels) ** 2
     mean_rates = (first_rates + second_rates) / 2
     n_levels = len(LEVELS[scale])
-    chance_of_ac1 = (mean_rates * (1 - mean_rates)).sum(axis=1) / (n_levels - 1)
-    # the observed disagreement, and the disagreement expected by chance
-    disagreements = {
-        "kappa": (1 - accuracy, 1 - np.trace(chance, axis1=1, axis2=2)),
+    chance_agreement_of_ac1 = (mean_rates * (1 - mean_rates)).sum(axis=1) / (n_levels - 1)
+    return {
+        "kappa": (disagreement, 1 - np.trace(chance, axis1=1, axis2=2)),
         "kappa_quadratic": (
             (rates * squares).sum(axis=(1, 2)),
             (chance * squares).sum(axis=(1, 2)),
         ),
-        "ac1": (1 - accuracy, 1 - chance_of_ac1),
+        "ac1": (disagreement, 1 - chance_agreement_of_ac1),
     }
-    statistics = {"accuracy": accuracy}
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for name, (observed, by_chance) in disagreements.items():
-            statistics[name] = np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
-    return statistics
 
 
 def _rates_of_values(

@@ -565,15 +565,7 @@ def _dated_change(values: pd.DataFrame, runs: Ints, effects: Floats) -> tuple[Ch
         runs: the positions of these runs, ascending.
         effects: the effect of each of them (runs,), which add up to 0.
     """
-    n = len(effects)
-    n_before = np.arange(1, n)  # of each split
-    n_after = n - n_before
-    sums_before = np.cumsum(effects)[:-1]
-    moves = -sums_before / n_after - sums_before / n_before  # the mean after minus the mean before
-    (r,), (deviation_of_steps,) = _noise(effects, np.array([n - _WINDOWS[0]]))
-    noise = 2 * deviation_of_steps**2 or 1e-300  # runs that are all equal have none
-    weights = n_before * n_after / n
-    log_likelihood_ratios = moves**2 * weights * (1 - r) ** 2 / noise
+    moves, log_likelihood_ratios = _splits(effects)
     best = int(np.argmax(log_likelihood_ratios))
     lowest = log_likelihood_ratios[best] + math.log(1 - math.sqrt(0.95))
     likely = np.flatnonzero(log_likelihood_ratios >= lowest)
@@ -590,6 +582,23 @@ def _dated_change(values: pd.DataFrame, runs: Ints, effects: Floats) -> tuple[Ch
         latest=labels[int(likely[-1]) + 1],
     )
     return change, first_after
+
+
+def _splits(effects: Floats) -> tuple[Floats, Floats]:
+    """Return for each split of the runs into earlier and later ones (1, 2, ... earlier ones) the move of
+    the mean effect, and the logarithm of the likelihood ratio of a change there.
+
+    `effects` are the effects of the runs in order, which add up to 0.
+    """
+    n = len(effects)
+    n_before = np.arange(1, n)
+    n_after = n - n_before
+    sums_before = np.cumsum(effects)[:-1]
+    moves = -sums_before / n_after - sums_before / n_before  # the sum after is -`sums_before`
+    (r,), (deviation_of_steps,) = _noise(effects, np.array([n - _WINDOWS[0]]))
+    noise = 2 * deviation_of_steps**2 or 1e-300  # runs that are all equal have none
+    weights = n_before * n_after / n
+    return moves, moves**2 * weights * (1 - r) ** 2 / noise
 
 
 def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:

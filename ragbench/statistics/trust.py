@@ -514,14 +514,27 @@ def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, fl
     predicted, mean_predicted = _predicted(x, rows, y, weight)
     errors = y - predicted
     middle = float((weight * (mean_predicted + errors)).sum())
-    # the error of the sum over the strata, each a sample without replacement
+    return middle, _stratified_error(errors, stratum, sizes, _unseen_squares(y, errors))
+
+
+def _stratified_error(errors: Floats, stratum: Ints, sizes: Ints, unseen_squares: float) -> float:
+    """Return the standard error of the mean prediction error of all questions, from the labelled ones,
+    which are a sample without replacement from each stratum.
+
+    Args:
+        errors: of the predicted labels (labels,).
+        stratum: the number of each label's stratum (labels,).
+        sizes: the number of questions in each stratum (strata,).
+        unseen_squares: what is added to the sum of the squared errors.
+    """
+    n = sizes.sum()
+    counts = np.bincount(stratum, minlength=len(sizes))  # labels in each stratum
     mean_errors = np.bincount(stratum, errors, len(sizes)) / np.maximum(counts, 1)
     squares = np.bincount(stratum, (errors - mean_errors[stratum]) ** 2, len(sizes))
-    unseen_squares = _unseen_squares(y, errors) * sizes / n
-    variances = (squares + unseen_squares) / np.maximum(counts - 1, 1)
+    variances = (squares + unseen_squares * sizes / n) / np.maximum(counts - 1, 1)
     unlabelled = 1 - counts / np.maximum(sizes, 1)
     squared_errors = (sizes / n) ** 2 * unlabelled * variances / np.maximum(counts, 1)
-    return middle, math.sqrt(squared_errors.sum())
+    return math.sqrt(squared_errors.sum())
 
 
 def _unseen_squares(y: Floats, errors: Floats) -> float:
