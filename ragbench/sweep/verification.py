@@ -97,27 +97,28 @@ def verify(
         again = SweepFolder(Path(temporary) / folder.resolve().name)
         verified: dict[str, Verification] = {}
         jobs_by_name: dict[str, Job] = {}
-        notes: dict[str, tuple[str, ...]] = {}
+        notes_by_name: dict[str, tuple[str, ...]] = {}
         copy = Path(temporary) / COMPARISON
         if tables_of(folder):
             paths.append(folder / COMPARISON)
             _copy_without_tables(folder, copy)
         for path in paths:
+            name = path.name
             try:
-                jobs_by_name[path.name], notes[path.name] = _job_again(path, again, copy)
+                jobs_by_name[name], notes_by_name[name] = _job_again(path, again, copy)
             except DataError as exc:
-                verified[path.name] = Verification(path.name, 0, (str(exc),))
+                verified[name] = Verification(name, compared=0, differences=(str(exc),))
             except _AbsentError as exc:
-                verified[path.name] = Verification(path.name, 0, (), (str(exc),))
+                verified[name] = Verification(name, compared=0, differences=(), notes=(str(exc),))
         errors = _run_again(jobs_by_name, again, jobs, fork=fork)
-        for name in jobs_by_name:
+        for name, notes in notes_by_name.items():
             if name in errors:
                 reason = f"it could not be made again: {errors[name]}"
-                verified[name] = Verification(name, 0, (reason,), notes[name])
+                verified[name] = Verification(name, 0, (reason,), notes)
             elif name == COMPARISON:
-                verified[name] = _compare_files(name, folder, copy, notes[name])
+                verified[name] = _compare_files(name, folder, copy, notes)
             else:
-                verified[name] = _compare_files(name, folder / name, again.path / name, notes[name])
+                verified[name] = _compare_files(name, folder / name, again.path / name, notes)
     return [verified[path.name] for path in paths]
 
 
@@ -199,13 +200,8 @@ def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[s
     for value in parameters.values():
         if str(value).startswith("../") and not (cwd / value).exists():
             raise _AbsentError(f"not computed again: {value} is not here (from {cwd})")
-    notes = []
     if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
         parameters["system"] = str((path / "answers.jsonl").absolute())
-        notes.append("the answers of its system are taken as recorded")
-    if edited := stored.config.get(EDITED):
-        notes.append(f"edited by a person after it was made: {', '.join(edited)}")
-    notes += _changed_environment(stored.config)
     has_own_cells = not is_packaged(stored.digest)
     if has_own_cells:
         n_cells = sum(cell.kind == "code" for cell in stored.cells)
@@ -217,7 +213,18 @@ def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[s
     job = make_job(again, path.name, place, parameters, source=source, stamp={})
     if not has_own_cells:
         job = _importing_only(confirmed_imports, job)
-    return job, tuple(notes)
+    return job, tuple(_notes_on_circumstances(stored.config))
+
+
+def _notes_on_circumstances(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a note for each circumstance that is not as it was when a result with this config.json was
+    made.
+    """
+    if config["parameters"].get("system"):
+        yield "the answers of its system are taken as recorded"
+    if edited := config.get(EDITED):
+        yield f"edited by a person after it was made: {', '.join(edited)}"
+    yield from _changed_environment(config)
 
 
 def _importing_only(confirmed_imports: list[str], job: Job) -> Job:
