@@ -80,7 +80,8 @@ def run_race(
 
     Args:
         values: (draws, questions of a draw, configurations), from 0 to 1; NaN if a configuration is
-            unscored (the pair does not count) or has not answered. A leader has answered all draws.
+            unscored (the pair does not count) or has not answered. A draw is a question, or several
+            that are asked together. A leader has answered all draws.
         costs: cost of each configuration.
         drawn: the number of draws that all other configurations have answered.
         margin: a loss that does not matter.

@@ -80,7 +80,7 @@ class Contest:
         stored_scores: dict[str, Sequence[float | None]] = {}
         for name in self.race.scores:
             with suppress(DataError, ConfigError):  # it has no result yet
-                stored_scores[name], _ = self._answered(name, len(self.race.draws))
+                stored_scores[name], _ = self._stored_scores(name, len(self.race.draws))
         # Only the configurations with the fewest unscored questions are raced.
         n_unscored = {name: values.count(None) for name, values in stored_scores.items()}
         fewest = min(n_unscored.values(), default=0)
@@ -95,9 +95,10 @@ class Contest:
             f"{len(scores)} configurations and {self.race.sizes[-1]} questions"
         )
 
-    def _answered(self, name: str, n_draws: int) -> tuple[list[float | None], float | None]:
-        """Return the stored scores of a configuration for the questions of the first `n_draws` draws
-        (None where one is unscored), and the dollars per question (None if they are unknown).
+    def _stored_scores(self, name: str, n_draws: int) -> tuple[list[float | None], float | None]:
+        """Return the stored scores of a configuration for the questions of the first `n_draws` draws (None
+        where one is unscored), and the dollars per question (None if they are unknown). A draw is a
+        question, or several that are asked together (`draws_of`).
         """
         result = load_result(self.folder.path / name)
         rows = only(result.scores, self.race.measure).dropna()
@@ -112,8 +113,14 @@ class Contest:
     def hold(
         self, jobs: Mapping[str, Job], executor: Executor, console: Console
     ) -> tuple[dict[str, Job], RunOutcomes, str]:
-        """Run round after round until the race is decided. `jobs` are the configurations that may
-        still be asked; the others take part with their answers so far.
+        """Run round after round until the race is decided. In each, configurations answer more questions
+        (`_draws_to_answer`), and then those that are proven not to win are dropped.
+
+        Args:
+            jobs: of the configurations that may still be asked; the others take part with their answers
+                so far.
+            executor: runs them.
+            console: shows the decisions of each round.
 
         Returns:
             The jobs of the configurations that are left (none if runs of a round failed, or the
@@ -163,7 +170,7 @@ class Contest:
         scores, costs = dict(race.scores), dict(race.costs)
         is_first = race.drawn == 0
         for name, n in n_draws.items():
-            scores[name], cost = self._answered(name, n)
+            scores[name], cost = self._stored_scores(name, n)
             if cost is not None and is_first:
                 costs[name] = cost
         return replace(race, scores=scores, costs=costs, drawn=end)
@@ -189,8 +196,8 @@ class Contest:
 
 
 def _draws_to_answer(race: Race, end: int) -> dict[str, int]:
-    """Return configuration -> the number of draws that it answers by the end of a round, without the
-    dropped ones, the nearest to a decision first.
+    """Return configuration -> the number of draws (questions) that it answers in a round, which ends at
+    the draw `end`; without the dropped configurations, the nearest to a decision first.
 
     A configuration that has led answers all draws: the others are compared with it.
     """
