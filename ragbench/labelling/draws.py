@@ -469,16 +469,25 @@ def _answer_label_differences(
     names = [result.name for result in results]
     is_of_results = table["configuration"].isin(names) & table["query_id"].isin(results[0].queries)
     _check_any_known(is_of_results, labels, results)
-    # a row per question, a column per result: the mean label of the annotators
-    values = table.pivot_table(index="query_id", columns="configuration", values="human")
-    values = values.reindex(columns=names)
-    if not scale_of(criterion).by_documents:  # then a missing answer counts 0
+    mean_labels = _mean_labels(table, results, criterion).dropna()
+    query_ids = _drawn_until_first_gap([*mean_labels.index], table)
+    mean_labels = mean_labels.loc[query_ids]
+    return _last_minus_first([mean_labels[name] for name in names])
+
+
+def _mean_labels(table: pd.DataFrame, results: Sequence[Result], criterion: str) -> pd.DataFrame:
+    """Return the mean label of the annotators, a row per question and a column per result; NaN for an
+    answer without a label.
+
+    A missing answer counts 0, unless the criterion is about the answer's documents.
+    """
+    mean_labels = table.pivot_table(index="query_id", columns="configuration", values="human")
+    mean_labels = mean_labels.reindex(columns=[result.name for result in results])
+    if not scale_of(criterion).by_documents:
         for result in results:
-            has_no_answer = ~values.index.isin([*_answer_texts(result)])
-            values.loc[has_no_answer, result.name] = 0.0
-    values = values.dropna()
-    values = values.loc[_drawn_until_first_gap([*values.index], table)]
-    return _last_minus_first([values[name] for name in names])
+            has_no_answer = ~mean_labels.index.isin([*_answer_texts(result)])
+            mean_labels.loc[has_no_answer, result.name] = 0.0
+    return mean_labels
 
 
 def _check_any_known(
