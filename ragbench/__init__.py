@@ -150,9 +150,15 @@ _CALLS = {
         "rb.evaluate(data, system), of a function, an address or a retriever's name",
     ),
     **dict.fromkeys(
-        ["log", "export", "to"],
+        ["log", "export", "to", "write"],
         "rb.save(result, folder), or rb.write_report(result, 'report.json')",
     ),
+    **dict.fromkeys(
+        ["train_test_split", "kfold", "StratifiedKFold"],
+        "data.sample(n), or data.select(query_ids)",
+    ),
+    **dict.fromkeys(["anova", "friedman", "chisq", "tukey", "glm", "lmer"], "rb.compare(a, b)"),
+    **dict.fromkeys(["make_scorer", "scorer"], "rb.Measure(name, function)"),
     **dict.fromkeys(["to_dataframe", "to_df"], "result.to_frame()"),
     "Synthesizer": "the command `ragbench testset generate`",
     "TestsetGenerator": "the command `ragbench testset generate`",
@@ -171,7 +177,7 @@ _CALLS = {
         "rb.evaluate(data, system), which takes chains, retrievers and functions",
     ),
     **dict.fromkeys(
-        "trec ir_measures pytrec_eval trec_eval pytrec irmeasures ranx".split(),
+        "iter_calc calc trec ir_measures pytrec_eval trec_eval pytrec irmeasures ranx".split(),
         "rb.score_run(qrels, run, measures), of files or dicts",
     ),
     "dashboard": "the command `ragbench serve`, or rb.write_report(result, 'report.html')",

@@ -25,7 +25,7 @@ SYNONYMS = tuple(
         "value score metric_value",
         "query_id qid question_id case_id sample_id",
         "doc_id docid docno document_id",
-        "measure measures metrics metric scores score scorers scorer evaluators evaluator by sort_by",
+        "measure measures metrics metric scores score scorers scorer scoring evaluators evaluator by sort_by",
         "k depth top_k topk top_n limit cutoff n ks size chunk_size max_results n_results cutoffs k_values",
         "folder path file directory dir filename output output_dir output_path destination",
         "baseline a old reference control before base first y_true",
@@ -49,6 +49,8 @@ SYNONYMS = tuple(
         "mean average avg aggregate overall",
         "save export write dump to_file to_disk persist to_pickle",
         "load make create build get new read open init",
+        "load fetch download import",
+        "answer ask predict query invoke chat respond complete",
         "load read open from_file from_path from_folder from_directory from_disk from_csv from_json "
         "from_hub from_huggingface from_hf",
         "from_dicts from_list from_records from_pandas from_df from_dict",
@@ -89,7 +91,7 @@ _VERBS = frozenset(
     "view find run from to as is write save export import fetch".split()
 )
 """Words at the start of a name that tell less about its meaning than the others."""
-_BROAD = frozenset("score test run eval metric".split())
+_BROAD = frozenset("score test run eval metric csv json jsonl parquet excel".split())
 """Last words of names that tell less about their meaning than the others."""
 _ACTIONS = frozenset("plot draw visualize save export write log".split())
 """Words at the start of a name that tell more about its meaning than the others."""
@@ -257,12 +259,13 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
     words = words_of(name)
     noun = last_word(name)
     if noun in _BROAD:
-        noun = next((word for word in words if word in calls and word not in _BROAD), noun)
-    has_synonyms = any(word in group for group in SYNONYMS)
-    if noun in calls and not has_synonyms:
-        return noun
+        noun = next((word for word in words if word in calls and word not in _BROAD | _VERBS), noun)
     action = words[0] if words else ""
-    return action if action in _ACTIONS and action in {*calls, *names} else ""
+    is_action = action in _ACTIONS and action in {*calls, *names}
+    has_synonyms = any(word in group for group in SYNONYMS)
+    if noun in calls and not has_synonyms and not (is_action and noun in _BROAD):
+        return noun
+    return action if is_action else ""
 
 
 def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
@@ -116,6 +116,10 @@ class Measure(metaclass=Suggesting):
         if self.function is not None:
             _check_own(self)
             declare(self)
+        elif all(getattr(self, each.name) == each.default for each in fields(self)[1:]):
+            known = find_measure(self.name)  # Measure("nDCG@10") alone is the measure of ragbench
+            for each in fields(self)[1:] if known else ():
+                object.__setattr__(self, each.name, getattr(known, each.name))
 
     @property
     def best(self) -> float | None:

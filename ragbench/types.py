@@ -294,7 +294,7 @@ class DatasetSource:
     documents="dataset.corpus",
     labels="dataset.qrels",
     **dict.fromkeys(["relevance", "relevant_docs", "relevant"], "dataset.qrels[query_id]"),
-    get="dataset[query_id]",
+    **dict.fromkeys(["get", "get_case", "get_query", "get_question"], "dataset[query_id]"),
     **dict.fromkeys(["validate", "check"], "the command `ragbench testset validate`"),
     train_test_split="dataset.sample(n), or dataset.select(query_ids)",
     features="list(dataset.to_frame())",

@@ -166,6 +166,40 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.to_json(result()),  # type: ignore[attr-defined]
         "use rb.write_report(result, 'report.json')",
     ),
+    "a verb of R": (lambda: result().scores.pivot_wider(), "use table.pivot"),
+    "groups as in R": (
+        lambda: result().scores.groupby("measure").summarise(),
+        "groups have mean(), agg(['mean', 'std'])",
+    ),
+    "a confidence": (
+        lambda: rb.compare(result(), result(), conf_level=0.95),  # type: ignore[call-overload]
+        "use alpha=0.05, which is 1 minus the confidence.",
+    ),
+    "a judge without a name": (
+        lambda: rb.evaluate(dataset(), "bm25", judge=True),  # type: ignore[arg-type]
+        "name a model, as in judge='openai:gpt-4o-mini'",
+    ),
+    "a measure as a perspective": (
+        lambda: rb.evaluate(dataset(), "bm25", perspectives=["faithfulness"]),
+        "judge='provider:model', criteria=['faithfulness'])",
+    ),
+    "a file of scores": (
+        lambda: rb.write_csv(result().scores, "scores.csv"),  # type: ignore[attr-defined]
+        "use rb.save(result, folder)",
+    ),
+    "agreement as in sklearn": (
+        lambda: rb.cohen_kappa_score([1], [1]),  # type: ignore[attr-defined]
+        "use rb.trust(results)",
+    ),
+    "a prediction": (
+        lambda: rb.FunctionSystem(len).predict("?"),  # type: ignore[attr-defined]
+        "did you mean 'answer()'?",
+    ),
+    "a case of a dataset": (lambda: dataset().get_question("q1"), "use dataset[query_id]"),
+    "an older result": (
+        lambda: rb.save(result(), "folder", overwrite=True),  # type: ignore[call-arg]
+        "an older result in the folder is replaced",
+    ),
     "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
 }
 
@@ -177,6 +211,21 @@ def test_a_guess_that_cannot_work_names_the_right_call(name: str) -> None:
         guess()
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_results_of_a_mapping_have_its_keys_as_names() -> None:
+    named = rb.Results({"old": result(), "new": results()["b"]})
+    assert [each.name for each in named] == ["old", "new"]
+
+
+def test_no_judge_is_no_judge() -> None:
+    for judge in (None, False):
+        assert rb.EvaluationSpec(judge=judge).judge == ""  # type: ignore[arg-type]
+
+
+def test_a_measure_of_a_known_name_is_this_measure() -> None:
+    assert rb.Measure("nDCG@10") == rb.registry.measure_of("nDCG@10")
+    assert rb.Measure("colour").meaning == ""
 
 
 def test_explained_values_are_what_they_were() -> None:
@@ -206,7 +255,9 @@ def test_methods_are_methods() -> None:
 COMMANDS = {
     "eval run.trec qrels.trec": "`ragbench score QRELS RUN` scores rankings",
     "eval pydoc --system bm25": "write `ragbench eval bm25 --test-set pydoc`",
-    "eval pydoc bm25": "`ragbench eval bm25 --test-set pydoc`",
+    "eval pydoc bm25": "write `ragbench eval bm25 --test-set pydoc`",
+    "eval bm25 dense:minilm": "`ragbench sweep` for several systems",
+    "testset .": "Did you mean 'validate .'?",
     "eval -c grid.yaml": "write `ragbench sweep grid.toml`",
     "view": "Did you mean 'explore'?",
     "generate": "Did you mean 'testset generate'?",

@@ -216,7 +216,11 @@ def _way_to_write(command: Command, args: list[str]) -> str:
     names = [param.name for param in command.params if param.param_type_name == "argument"]
     flags = {flag for param in command.params for flag in param.opts}
     if "--test-set" in flags:
-        return f"; it takes {names[0]} alone: `ragbench {command.name} bm25 --test-set pydoc`"
+        words = [arg for arg in args if arg[0] != "-"]
+        data = [word for word in words if word == "pydoc" or Path(word).exists()] or ["TESTS"]
+        system = next((word for word in words if word not in data), "bm25")
+        command_line = f"ragbench {command.name} {system} --test-set {data[0]}"
+        return f"; write `{command_line}`, and `ragbench sweep` for several systems"
     listed = ", ".join(names)
     return f"; it takes {listed}" if names else "; it takes options alone"
 
@@ -263,6 +267,8 @@ class Group(_ShortTypes, TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except TyperException as exc:
+            if "validate" in self.commands and Path(args[0]).exists():
+                exc.message += f" Did you mean 'validate {args[0]}'?"
             if "Did you mean" not in exc.message and len(self.commands) < _MANY_COMMANDS:
                 exc.message += f" Known: {', '.join(self.commands)}."
             raise

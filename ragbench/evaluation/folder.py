@@ -167,6 +167,12 @@ ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
 """Every file that a result's folder may hold."""
 
 
+@explaining_calls(
+    **dict.fromkeys(
+        ["overwrite", "force", "exist_ok", "replace"],
+        "no option: an older result in the folder is replaced",
+    )
+)
 def save(
     result: Result, folder: str | Path, *, views: Mapping[str, str] = MappingProxyType({})
 ) -> Path | None:

@@ -542,7 +542,8 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
         raise DataError(
             f"none of the {len(unknown_ids)} answers of {system.name!r} belongs to a question of "
             f"{dataset.name!r}: they have ids such as {unknown_ids[0]!r}, the test set "
-            f"{next(iter(dataset.queries))!r}"
+            f"{next(iter(dataset.queries))!r}; a file of questions is the test set (--test-set on the command "
+            "line, rb.evaluate(path, system) in Python)"
         )
     first = ", ".join(map(repr, unknown_ids[:3]))
     warn_user(

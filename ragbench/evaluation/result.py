@@ -134,7 +134,7 @@ def _values_of_measure(name: str) -> str:
     "rb.evaluate(data, system), or rb.load_result(folder)",
     _values_of_measure,
     plot="rb.write_report(result, 'report.html'), or rb.explore(result)",
-    summary="result.measures, or print(result)",
+    **dict.fromkeys(["summary", "glance", "tidy", "overview"], "result.measures, or print(result)"),
     **dict.fromkeys(
         ["label", "labels", "label_sheet"], "the command `ragbench label`, or rb.trust(results)"
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, overload
 
@@ -77,13 +78,19 @@ class Results(Sequence[Result], metaclass=Suggesting):
     """
 
     def __init__(
-        self, results: Iterable[Result], *, baseline: str = "", race: Race | None = None
+        self,
+        results: Iterable[Result] | Mapping[str, Result],
+        *,
+        baseline: str = "",
+        race: Race | None = None,
     ) -> None:
-        """Keep results with different names, in the given order.
+        """Keep results with different names, in the given order; a mapping gives them its keys as names.
 
         Raises:
             ConfigError: an item is not a result, or two results have the same name.
         """
+        if isinstance(results, Mapping):
+            results = [replace(result, name=name) for name, result in results.items()]
         self._results = tuple(results)
         for result in self._results:
             if not isinstance(result, Result):

@@ -29,7 +29,7 @@ from ragbench.hints import similar, suggesting
 from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
 from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
 from ragbench.llms.environment import TIMEOUT_S
-from ragbench.registry import KS, PERSPECTIVES
+from ragbench.registry import KS, PERSPECTIVES, call_of_measure, expected_measure
 from ragbench.types import Case, Dataset, SafetySample
 
 if TYPE_CHECKING:
@@ -114,6 +114,12 @@ def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
     ().
     """
     written = {_ALIASES.get(name, name): name for name in names}
+    for name in written:
+        measure = None if name in MEASURED else expected_measure(name)
+        if measure is not None:
+            raise ConfigError(
+                f"{name!r} is a measure, not a perspective; use {call_of_measure(measure)}"
+            )
     check_known("perspective", MEASURED, *written)
     return tuple(written[name] for name in MEASURED if name in written)
 
@@ -193,6 +199,10 @@ def _check_support(name: str) -> str:
 def _check_judge(judge: Any) -> Any:
     from ragbench.llms.providers import NO_MODEL  # loads HTTP clients, which help lacks
 
+    if judge is None or judge is False:
+        return ""
+    if judge is True:
+        raise ConfigError("judge is True; name a model, as in judge='openai:gpt-4o-mini'")
     if isinstance(judge, str) and judge in NO_MODEL:
         raise ConfigError(
             f'judge is {judge!r}, which is not a language model; name one, or "" for no judge'

@@ -39,6 +39,10 @@ _INSTEAD = {
     **dict.fromkeys(["ranges", "range", "limits"], "bounds"),
     **dict.fromkeys(["lower_is_better", "minimize"], "lower"),
     **dict.fromkeys(["higher_is_better", "maximize"], "higher"),
+    **dict.fromkeys(
+        "conf_level confidence_level confidence conf ci level".split(),
+        "alpha=0.05, which is 1 minus the confidence",
+    ),
     "baseline_name": "the first table as the baseline",
     "threshold": "margin",
     "fail_if": "rb.assert_not_worse(a, b, fail_if='worse')",

@@ -17,6 +17,22 @@ _OF_DECISIONS = MappingProxyType(
         "winner best choice better is_better is_significant reject".split(), "table['decision']"
     )
 )
+_OF_OTHER_LIBRARIES = MappingProxyType(
+    {
+        **dict.fromkeys(["print", "show", "summary", "tidy", "glance"], "print(table)"),
+        **dict.fromkeys(["pivot_wider", "spread", "to_wide"], "table.pivot"),
+        **dict.fromkeys(["pivot_longer", "gather", "unpivot", "to_long"], "table.melt"),
+        **dict.fromkeys(["mutate", "with_columns", "transmute"], "table.assign"),
+        **dict.fromkeys(["arrange", "sort", "order_by", "orderby"], "table.sort_values"),
+        **dict.fromkeys(["summarise", "summarize"], "table.mean()"),
+        **dict.fromkeys(["select", "columns_of"], "table[['measure']] with the names of columns"),
+        "group_by": "table.groupby",
+        **dict.fromkeys(["plot", "draw", "visualize"], "table.plot"),
+        "glimpse": "table.info()",
+        **dict.fromkeys(["to_pandas", "to_frame", "df"], "the table itself, a DataFrame"),
+    }
+)
+"""Methods of tables in R, polars and others -> the one of pandas."""
 _NAMES = ("measure", "name", "query_id")
 _MAX_NAMES = 30  # in a message
 _OF_NUMBERS = "mean median std var sem skew quantile corr cov".split()
@@ -48,7 +64,7 @@ class ExplainedFrame(pd.DataFrame):
             if name.startswith("_"):
                 raise
             columns = [str(column) for column in self.columns]
-            calls = dict.fromkeys(["print", "show", "summary"], "print(table)")
+            calls = dict(_OF_OTHER_LIBRARIES)
             if "rank" in columns:
                 calls |= dict.fromkeys(["winner", "best"], "table.iloc[0]")
             if "decision" in columns:
@@ -142,6 +158,20 @@ class _Groups(DataFrameGroupBy):  # type: ignore[type-arg]  # pandas itself has 
             return self[list(numbers)].aggregate(*args, **options)
 
     agg = aggregate
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a column of the groups.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_"):
+                raise
+            hint = "groups have mean(), agg(['mean', 'std']) and others of pandas"
+            raise AttributeError(f"groups have no {name!r}; {hint}", name=name) from None
 
 
 for _name in _OF_NUMBERS:

@@ -131,6 +131,8 @@ _HINTS = {
     422: "the server does not understand the request; check body",
 }
 
+_BODY = 'body = {query = "{query}"}, in Python body={"query": "{query}"}'
+
 
 @checked_options
 @suggesting()
@@ -197,7 +199,7 @@ class HttpSystem(RemoteSystem):
     def _check_parts(self) -> Self:
         if self.body is not None and self.form:
             raise ValueError("body is sent as JSON and form as a form; give one of them")
-        check_names([self.body, self.form], [self.url, self.headers], 'body = {query = "{query}"}')
+        check_names([self.body, self.form], [self.url, self.headers], _BODY)
         return self
 
     def __post_init__(self) -> None:
