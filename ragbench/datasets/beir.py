@@ -60,12 +60,12 @@ def load_beir_folder(
     qrels = read_qrels(splits[split], corpus)
     gold_files = _read_gold_files(folder, cases)
 
-    needs_no_document = set(kept)
+    may_lack_judgements = set(kept)
     for gold_by_query in gold_files.values():
-        needs_no_document.update(_unanswerable(gold_by_query))
-    unjudged = needs_no_document & cases.keys() - qrels.keys()
-    # An entry without documents keeps a query in the dataset.
-    qrels |= {query_id: {} for query_id in _judged_nowhere(unjudged, splits.values())}
+        may_lack_judgements.update(_unanswerable(gold_by_query))
+    unjudged = {query_id for query_id in cases if query_id not in qrels} & may_lack_judgements
+    for query_id in _judged_nowhere(unjudged, splits.values()):
+        qrels[query_id] = {}  # an entry without documents keeps the query in the dataset
 
     name = name or str(testset_record(folder).get("name") or folder.resolve().name)
     dataset = assemble(name, split, corpus, cases, qrels, source=str(folder))
@@ -126,7 +126,8 @@ def read_corpus(path: Path) -> Mapping[str, Document]:
         return large.large_corpus(path)
     if path.suffix != ".jsonl" or not _beir_reads_alike(path):
         return unique_records(path, document, "document")
-    # BEIR's loader drops all other fields than text and title, so metadata are read by ourselves.
+    # BEIR's own loader reads text and title, so that its users get the same ones. It drops all other
+    # fields, so metadata are read by ourselves.
     metadata_by_id = unique_records(path, lambda record: document(record).metadata, "document")
     with warnings.catch_warnings(action="ignore"):
         fields_by_id = _beir_loader(corpus_file=str(path)).load_corpus()
@@ -190,6 +191,7 @@ def check_qrels(path: Path) -> Qrels:
 
 
 def _check_header(header: list[Any]) -> None:
+    """Raise DataError unless the first line of a file of judgements has the three columns."""
     if [column.strip().lower() for column in header] == _HEADER:
         return
     looks_like_trec = len(header) == 4
@@ -201,6 +203,7 @@ def _check_header(header: list[Any]) -> None:
 
 
 def _check_row(row: list[Any]) -> None:
+    """Raise DataError unless a line of a file of judgements has three columns, the ids not empty."""
     if len(row) != 3:
         raise DataError(f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs")
     query_id, doc_id, _ = row

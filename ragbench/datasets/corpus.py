@@ -74,8 +74,8 @@ class UnreadWarning(DataWarning):
 
 @explaining_calls()
 def load_corpus(path: str | Path) -> Dataset:
-    """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of
-    texts, a .parquet file (doc_id, text or contents), a dataset's name.
+    """Return a dataset of documents, which may lack questions. `path` is a corpus.jsonl, a folder with
+    one, a folder of texts, a .parquet file (doc_id, text or contents), or a dataset's name.
 
     The questions of a dataset, or of a folder that also holds `queries.jsonl`, become the cases;
     qrels are not needed. Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the
@@ -131,7 +131,9 @@ class _UnreadFiles:
     other_encodings: list[str] = field(default_factory=list)
 
     def reason(self) -> str:
-        """Return "3 .png, 1 .txt not in UTF-8", and what helps; "" without unread files."""
+        """Describe the files and what helps, such as "3 .png, 1 .txt not in UTF-8; convert ..."; return
+        "" without unread files.
+        """
         text = ", ".join(f"{count} {kind}" for kind, count in self.kinds.most_common())
         if self.lacks_extra:
             text += f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'"
@@ -175,7 +177,8 @@ def _read_texts(folder: Path) -> dict[str, Document]:
 
 
 def _read_text(path: Path, doc_id: str, unread: _UnreadFiles) -> str:
-    """Return the text of a file; "" if it has none, or cannot be read, which is noted in `unread`.
+    """Return the text of a file; "" if it has none, or is of a kind that is not read, which is noted in
+    `unread`. `doc_id` is its path in the folder.
 
     Raises:
         DataError: the file is damaged.

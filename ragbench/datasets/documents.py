@@ -48,7 +48,8 @@ def text_of_pdf(content: bytes) -> str:
 
 
 def text_of_pages(pages: Sequence[str]) -> str:
-    """Return the texts of printed pages as one text, see `text_of_pdf`.
+    """Return the texts of printed pages as one text: lines joined to paragraphs, without running heads
+    and the hyphens of words that are divided between lines (see `text_of_pdf`).
 
     >>> text_of_pages(["News 1\\nThe line was re\\ufffebuilt by a well-", "News 2\\nknown engineer. It is well-known."])
     'The line was rebuilt by a well-known engineer. It is well-known.'
@@ -58,7 +59,6 @@ def text_of_pages(pages: Sequence[str]) -> str:
         return ""
     word_counts = _count_words(lines)
     usual_length = _length_of_full_line(lines)
-    # Each line is followed by the line break or the blank that puts it in front of the next one.
     next_lines = [*lines[1:], ""]
     lines_after_next = [*lines[2:], "", ""]
     parts = []
@@ -66,7 +66,7 @@ def text_of_pages(pages: Sequence[str]) -> str:
         ends_paragraph = _ends_paragraph(line, following, usual_length)
         if ends_paragraph or _is_heading(following, usual_length, before=line, after=after_next):
             parts.append(f"{line}\n\n")
-        else:
+        else:  # the paragraph continues
             parts.append(_ready_to_join(line, following, word_counts))
     return "".join(parts).strip()
 

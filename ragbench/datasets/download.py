@@ -227,8 +227,8 @@ def _watch(
 
 
 def _look_up(url: str) -> tuple[str, int | None]:
-    """Return the address after redirects within the host, and the archive's size in bytes, None if the
-    server does not state it.
+    """Ask the server about an archive: return its address after redirects within the host, and its size
+    in bytes, None if the server does not state it.
 
     Raises:
         _FailedTryError: the server failed or is busy, so another try may succeed.
@@ -301,8 +301,13 @@ def _check_archive(archive: Path, md5: str | None) -> None:
 
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
-    """Unpack the set in `archive` into `folder`, by `beir.util.unzip`. As `zipfile`, it writes
-    nothing outside of its folder and makes no links. `source` names the archive in errors.
+    """Unpack the set in a zip archive, by `beir.util.unzip`, which as `zipfile` writes nothing outside of
+    its folder and makes no links.
+
+    Args:
+        archive: the zip file.
+        folder: where the set appears as a whole.
+        source: the name of the archive in errors.
 
     Raises:
         _FailedTryError: the archive is damaged.

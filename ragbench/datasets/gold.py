@@ -104,7 +104,8 @@ def read_gold(path: Path) -> GoldByQuery:
 
 
 def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
-    """Return the dataset with the annotations of `gold`, which was read from `path`.
+    """Return the dataset with the gold answers and the gold evidence of `gold`, which was read from
+    `path`.
 
     Evidence is added to the evidence of a case. The reference answer, the expected outcome and the
     gold facts of a line replace those of the case. Unknown fields of the line become metadata.
@@ -135,7 +136,8 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
 
 
 def _labelled(case: Case, line: GoldLine, spans: Sequence[Span]) -> Case:
-    """Return the case with the labels of its line, and with `spans` added to its evidence.
+    """Return the case with the labels of its line in a file of gold answers, and with `spans` added to
+    its evidence.
 
     The reference answer is the answer of the line, else its first full answer, else its first short
     answer. Its short answers are one fact, in several wordings.

@@ -191,7 +191,11 @@ def _choose_split(repo: str, config: str, usual: tuple[str, str]) -> _Source:
 
 
 def _records(source: _Source) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the place of each record (for messages) and the record."""
+    """Download a part of a repository, and yield the place of each record (for messages) and the record.
+
+    Raises:
+        ConfigError, DataError, DownloadError: it does not exist, cannot be read, or not be fetched.
+    """
     import datasets
     import pyarrow as pa
 
@@ -223,7 +227,9 @@ def _bars_only_in_terminal() -> Iterator[None]:
 
 @contextmanager
 def _translated_errors(repo: str) -> Iterator[None]:
-    """Turn the exceptions of `datasets` and the hub in the block into ragbench's errors."""
+    """Turn the exceptions of `datasets` and the hub in the block into ragbench's errors, which name the
+    repository.
+    """
     import datasets
     from huggingface_hub.errors import HFValidationError
 

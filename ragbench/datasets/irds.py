@@ -16,7 +16,7 @@ from ragbench.types import Case, Dataset, Document, Qrels
 
 
 def load_irds(dataset_id: str, split: str = "test") -> Dataset:
-    """Return the documents, queries and judgements of an id.
+    """Return the dataset that the package ir_datasets has under an id: documents, queries, judgements.
 
     An id that has judgements ("beir/nfcorpus/dev", "vaswani") is taken as it is when `split` is
     "test" or its last part; otherwise `/<split>` is appended. `Dataset.split` is the last part of
@@ -100,12 +100,11 @@ def _find_complete_id(registry: Any, dataset_id: str, split: str) -> str:
     Raises:
         ConfigError: neither has them; the message names similar ids that do.
     """
-    candidates = [f"{dataset_id}/{split}"]
-    if split == "test" or dataset_id.endswith(f"/{split}"):
-        candidates.insert(0, dataset_id)
-    for candidate in candidates:
-        if _is_complete(registry, candidate):
-            return candidate
+    is_whole_id = split == "test" or dataset_id.endswith(f"/{split}")
+    if is_whole_id and _is_complete(registry, dataset_id):
+        return dataset_id
+    if _is_complete(registry, f"{dataset_id}/{split}"):
+        return f"{dataset_id}/{split}"
     longer_ids = [other for other in registry if other.startswith(f"{dataset_id}/")]
     usable = [other for other in longer_ids if _is_complete(registry, other)]
     if _is_complete(registry, dataset_id):

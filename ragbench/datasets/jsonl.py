@@ -45,6 +45,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _decoded(raw: bytes, path: Path, number: int) -> str:
+    """Return the text of a line; raises DataError, with the place, if it is not in UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -65,6 +66,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _parsed_object(line: str, path: Path, number: int) -> dict[str, Any]:
+    """Return the JSON object in a line; raises DataError, with the place, if it holds something else."""
     try:
         record = parse_json(line)
     except UnicodeError as exc:

@@ -174,8 +174,8 @@ class Texts:
         return Place(tuple(holders), "fuzzy") if holders else NOWHERE
 
     def _sharing_most(self, rarest_first: Sequence[str]) -> list[int]:
-        """Return the numbers of the documents that hold most of the rarest words, at least half as
-        many as the best document; the best first.
+        """Return the numbers of the few documents that are likely to resemble a passage: those that hold
+        most of its rarest words, at least half as many as the best document; the best first.
         """
         rare_words = [word for word in rarest_first if word in self._holding][:_MAX_VOTERS]
         n_shared: Counter[int] = Counter()  # number of a document -> how many of them it holds
@@ -192,7 +192,8 @@ class Texts:
 
 
 def _fold(text: str) -> _Folded:
-    """Return a text in its folded form, with the place of each folded character in the text.
+    """Return a text in the form in which texts are compared (single blanks, one form of each letter), with
+    the place of each character of it in the text.
 
     A gap (white space) becomes one blank; at the begin and the end of the text it is left out. One
     letter may become several characters, or several (a letter and its marks) one.

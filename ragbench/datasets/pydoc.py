@@ -70,15 +70,34 @@ def load_pydoc(split: str = "test") -> Dataset:
     corpus = {name: Document(name, text) for name, text in sorted(own_topics().items())}
     find_spans = _places_in(tuple((name, document.text) for name, document in corpus.items()))
     lines = Path(__file__).with_name("pydoc_cases.jsonl").read_bytes().splitlines()
+    records = [json.loads(line) for line in lines]
     cases = []
     qrels = {}
-    missing_quotes = []
-    without_evidence = []
-    for record in map(json.loads, lines):
-        query_id = record["query_id"]
+    spans_by_query = {}
+    for record in records:
         spans_of_quotes = [find_spans(quote["quote"]) for quote in record["evidence"]]
         cases.append(_case(record, spans_of_quotes))
-        qrels[query_id] = _grades(record, spans_of_quotes)
+        qrels[record["query_id"]] = _grades(record, spans_of_quotes)
+        spans_by_query[record["query_id"]] = spans_of_quotes
+    _warn_of_missing_quotes(records, spans_by_query)
+    return Dataset("pydoc", split, corpus, tuple(cases), qrels)
+
+
+def _warn_of_missing_quotes(
+    records: Sequence[Mapping[str, Any]],
+    spans_by_query: Mapping[str, Sequence[Sequence[Span]]],
+) -> None:
+    """Warn of quotes that are in no topic, and of questions that have no evidence left.
+
+    Args:
+        records: the lines of pydoc_cases.jsonl.
+        spans_by_query: query id -> the places of each quote, in the order of the record's evidence.
+    """
+    missing_quotes = []
+    without_evidence = []
+    for record in records:
+        query_id = record["query_id"]
+        spans_of_quotes = spans_by_query[query_id]
         for quote, spans in zip(record["evidence"], spans_of_quotes, strict=True):
             if not spans:
                 missing_quotes.append(f"{query_id} {quote['doc_id']}")
@@ -90,7 +109,6 @@ def load_pydoc(split: str = "test") -> Dataset:
         dropped = "quotes are not in this edition of the topics and were dropped"
         warn("pydoc", dropped, missing_quotes)
         warn("pydoc", "questions are left without any evidence by that", without_evidence)
-    return Dataset("pydoc", split, corpus, tuple(cases), qrels)
 
 
 def own_topics() -> Mapping[str, str]:

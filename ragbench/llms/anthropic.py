@@ -104,20 +104,20 @@ class Claude(Reader):
         """
         post = self._client.post  # loads the SDK before the clock starts
         while True:
-            body = self._body(request)
+            body = self._body_of_request(request)
             start = time.perf_counter()
             try:
-                text = self._text(post, "/v1/messages", timeout_s, body=body)
+                text = self._response_text(post, "/v1/messages", timeout_s, body=body)
                 return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
-                if not self._adapted(exc, body):
+                if not self._adapts_to_refusal(exc, body):
                     raise
 
     def submit(self, batch: "Batch") -> str:
         """Submit a batch and return its id; raises RequestError."""
         requests = []
         for request in batch.requests:
-            requests.append({"custom_id": request.key, "params": self._body(request)})
+            requests.append({"custom_id": request.key, "params": self._body_of_request(request)})
         body = {"requests": requests}
         return self._call(ClaudeBatch, self._client.post, _BATCHES, body=body).id
 
@@ -154,8 +154,8 @@ class Claude(Reader):
         state = self._call(ClaudeBatch, self._client.get, path)
         if state.processing_status != "ended":
             return len(batch.requests) - state.request_counts.get("processing", 0)
-        text = self._text(self._client.get, f"{path}/results", BATCH_TIMEOUT_S)
-        lines = [self.in_form(ClaudeLine, line) for line in text.split("\n") if line.strip()]
+        text = self._response_text(self._client.get, f"{path}/results", BATCH_TIMEOUT_S)
+        lines = [self.parse_reply(ClaudeLine, line) for line in text.split("\n") if line.strip()]
         return [(line.custom_id, self._outcome(line.result)) for line in lines]
 
     def _outcome(self, result: Mapping[str, Any]) -> Reply | str:
@@ -167,7 +167,7 @@ class Claude(Reader):
 
     def _call(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
         """Return the reply to a call about batches, in its form; raises RequestError."""
-        return self.in_form(form, self._text(call, path, BATCH_TIMEOUT_S, **content))
+        return self.parse_reply(form, self._response_text(call, path, BATCH_TIMEOUT_S, **content))
 
     @cached_property
     def _client(self) -> Any:
@@ -184,7 +184,7 @@ class Claude(Reader):
         weakref.finalize(self, client.close)
         return client
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body_of_request(self, request: Request) -> dict[str, Any]:
         """Return the body of a request, without parameters that the model has refused.
 
         A model that takes no schema is forced to call a tool with the schema as its input.
@@ -213,7 +213,9 @@ class Claude(Reader):
         }
         return {"tools": [tool], "tool_choice": {"type": "tool", "name": _TOOL}}
 
-    def _text(self, call: Callable[..., str], path: str, timeout_s: float, **content: Any) -> str:
+    def _response_text(
+        self, call: Callable[..., str], path: str, timeout_s: float, **content: Any
+    ) -> str:
         """Call the SDK's client, and return the body of the reply.
 
         Args:
@@ -242,9 +244,9 @@ class Claude(Reader):
         # key, would become its context
         raise failure
 
-    def _adapted(self, failed: RequestError, body: dict[str, Any]) -> bool:
-        """Leave out the parameter that the model refuses; return False if the failure has another
-        reason.
+    def _adapts_to_refusal(self, failed: RequestError, body: dict[str, Any]) -> bool:
+        """Leave out the parameter that the model refuses from now on, and return True; return False if the
+        failure has another reason.
 
         A parameter that was left out stays left out, so at most two requests are refused.
         """
@@ -257,13 +259,15 @@ class Claude(Reader):
             self._takes_temperature = False
             return True
         if "output_config" in body and any(mark in message for mark in _SCHEMA_MARKS):
-            self._takes_schema = False  # an older model: a forced tool takes its place, see `_body`
+            self._takes_schema = (
+                False  # an older model: a forced tool takes its place, see `_form_of_reply`
+            )
             return True
         return False
 
     def _reply(self, text: str, latency_s: float) -> Reply:
         """Return the reply in a response; raises RequestError if it has another form."""
-        reply = self.in_form(ClaudeReply, text)
+        reply = self.parse_reply(ClaudeReply, text)
         texts = []
         for block in reply.content:
             if block.type == "text":

@@ -74,7 +74,7 @@ def generate_many(
     }
     if schema is not None:
         options["schema"] = schema
-    # identical prompts with the same number are one request
+    # Identical pairs, of a prompt and the number of its repetition, are one request.
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
     known = _known_completions(llm, requests)
     pending = [pair for pair in requests if pair not in known]
@@ -126,8 +126,8 @@ def _call_of_user_model(llm: LLM, options: Mapping[str, Any]) -> Callable[[_Pair
 
 
 def _in_order(pairs: Sequence[_Pair], completions: Mapping[_Pair, Completion]) -> list[Completion]:
-    """Return the completion of each pair; a pair that comes again costs nothing, as it was paid for
-    once.
+    """Return the completion of each pair (prompt, sample), in their order; a pair that comes again costs
+    nothing, as it was paid for once.
     """
     in_order = []
     paid: set[_Pair] = set()

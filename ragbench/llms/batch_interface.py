@@ -95,7 +95,7 @@ def pending_batches(account: str = "") -> list[Batch]:
     kept = []
     for batch in submissions.pending(account):
         if batch.name in given_up:
-            _forget(batch, _bound(batch.requests))
+            _forget(batch, _highest_cost(batch.requests))
         else:
             kept.append(batch)
     return kept
@@ -109,8 +109,8 @@ def described(batches: Sequence[Batch]) -> str:
     for account, group in grouped(batches, lambda batch: batch.account).items():
         requests = [request for batch in group for request in batch.requests]
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(group[0].created))
-        bound = _bound(requests)
-        cost = f"at most ${bound:.4f}" if bound else "an unknown price"
+        highest_cost = _highest_cost(requests)
+        cost = f"at most ${highest_cost:.4f}" if highest_cost else "an unknown price"
         names = ", ".join(batch.name for batch in group)
         clauses.append(
             f"{len(requests)} requests to {account.strip()} since {since}, for {cost} ({names})"
@@ -212,7 +212,7 @@ def _account(llm: StoredLLM) -> str:
     return f"{llm.name} {llm.client.origin}"
 
 
-def _bound(requests: Sequence[Request]) -> float:
+def _highest_cost(requests: Sequence[Request]) -> float:
     """Return the highest possible cost of a batch in US dollars."""
     return BATCH_PRICE * math.fsum(map(bound_of, requests))
 
@@ -246,17 +246,29 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
     except BaseException:
         _forget(batch, 0.0)
         raise
+    batch = batch._replace(id=_send_batch(llm, batch))
+    submissions.put(batch)
+    return batch
+
+
+def _send_batch(llm: StoredLLM, batch: Batch) -> str:
+    """Send a batch to its provider, and return the id that it gets there.
+
+    After a failure the batch stays in the store if the provider may have got it: then the next command
+    asks the provider for it.
+
+    Raises:
+        RequestError: the provider did not take the batch.
+    """
     try:
-        batch_id = llm.client.submit(batch)
+        batch_id: str = llm.client.submit(batch)
+        return batch_id
     except RequestError as exc:
         has_no_interface = exc.status in _NO_INTERFACE
-        may_be_submitted = exc.paid or exc.status >= 500  # then the next command looks for it
+        may_be_submitted = exc.paid or exc.status >= 500
         if has_no_interface or not may_be_submitted:
             _forget(batch, 0.0)
         raise _explained(batch, exc) from exc
-    batch = batch._replace(id=batch_id)
-    submissions.put(batch)
-    return batch
 
 
 def _with_id(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch | None:
@@ -295,14 +307,14 @@ def _reserve(
     settings = llm.settings
     if settings.max_cost is None:
         return requests, 0
-    bound = _bound(requests)
-    while bound:
+    highest_cost = _highest_cost(requests)
+    while highest_cost:
         # It lasts for no time, since other requests must not wait a day for it to be settled.
-        reservation = budgets.reserve(settings.budget, bound, settings.max_cost, 0.0, tag)
+        reservation = budgets.reserve(settings.budget, highest_cost, settings.max_cost, 0.0, tag)
         if reservation:
             return requests, reservation
         requests = requests[: len(requests) // 2]
-        bound = _bound(requests)
+        highest_cost = _highest_cost(requests)
     return requests, 0
 
 

@@ -120,9 +120,8 @@ class DryRun:
         """
         completions = []
         with self._lock:
-            key_prefix = (
-                "" if shared else f"{next(self._calls)} "
-            )  # makes keys differ between calls
+            # The number of the call makes keys differ between calls.
+            key_prefix = "" if shared else f"{next(self._calls)} "
             recorded = self._requests.setdefault(name, {})
             for request, completion in zip(requests, found, strict=True):
                 is_stored = completion is not None
@@ -184,6 +183,9 @@ def _stand_in(name: str, request: Request) -> Completion:
 
 def _model_plan(model: str, requests: Sequence[tuple[Request, bool]]) -> ModelPlan:
     """Return the plan of a model: how many requests would be sent, with how many tokens, at what cost.
+
+    Tokens are estimated: of a prompt as a quarter of its bytes, of a reply as the mean of the model's
+    stored replies, else as a quarter of its limit.
 
     Args:
         model: its name.

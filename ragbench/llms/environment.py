@@ -71,8 +71,8 @@ class Settings:
 
 @contextmanager
 def in_force(settings: Settings) -> Iterator[None]:
-    """Make these settings the default of this process while the block runs, for models that are loaded
-    without settings. For commands.
+    """Make these settings the default of this process while the block runs: models that are loaded
+    without settings get them (see `current_settings`). Commands use it.
     """
     global _in_force
     before = _in_force
@@ -117,6 +117,7 @@ def current_settings(
 
 
 def _max_cost_of_environment() -> float | None:
+    """Return the maximum in RAGBENCH_MAX_COST, in US dollars; None if it is not set, or blank."""
     text = os.environ.get("RAGBENCH_MAX_COST", "").strip()
     if not text:
         return None

@@ -122,7 +122,7 @@ class Reader:
         """Return the text without the secrets."""
         return scrubbed(text, self.secrets)
 
-    def in_form(self, form: type[Form], text: str) -> Form:
+    def parse_reply(self, form: type[Form], text: str) -> Form:
         """Return the JSON of a paid reply in its documented form; raises RequestError if it has
         another form.
         """

@@ -151,7 +151,7 @@ class Server(Transport):
         Raises:
             RequestError: the reply was not complete within `timeout_s`, or has another form.
         """
-        return self.in_form(form, self.text("POST", path, timeout_s, json=payload))
+        return self.parse_reply(form, self.text("POST", path, timeout_s, json=payload))
 
     def text(self, method: str, path: str, timeout_s: float, **content: Any) -> str:
         """Return the server's reply; raises RequestError."""

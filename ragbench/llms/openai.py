@@ -113,7 +113,7 @@ class OpenAI(Server):
             "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs",
         )
         self._model = model
-        # what the server takes; `_adapted` changes these after a refusal
+        # what the server takes; `_adapts_to_refusal` changes these after a refusal
         self._limit_field = "max_tokens"
         self._takes_temperature = True
         self._takes_schema = True
@@ -132,7 +132,7 @@ class OpenAI(Server):
                 text = self.text("POST", "/chat/completions", timeout_s, json=payload)
                 return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
-                if not self._adapted(exc, payload):
+                if not self._adapts_to_refusal(exc, payload):
                     raise
 
     def submit(self, batch: "Batch") -> str:
@@ -208,7 +208,7 @@ class OpenAI(Server):
     def _outcomes_in_file(self, file_id: str) -> Outcomes:
         """Return the key and the outcome of each request in a file of results."""
         text = self.text("GET", f"/files/{file_id}/content", BATCH_TIMEOUT_S)
-        lines = [self.in_form(BatchLine, line) for line in text.split("\n") if line.strip()]
+        lines = [self.parse_reply(BatchLine, line) for line in text.split("\n") if line.strip()]
         return [(line.custom_id, self._outcome(line)) for line in lines]
 
     def _outcome(self, line: BatchLine) -> Reply | str:
@@ -222,7 +222,7 @@ class OpenAI(Server):
 
     def _call(self, form: type[Form], method: str, path: str, **content: Any) -> Form:
         """Return the reply to a call about files or batches; raises RequestError."""
-        return self.in_form(form, self.text(method, path, BATCH_TIMEOUT_S, **content))
+        return self.parse_reply(form, self.text(method, path, BATCH_TIMEOUT_S, **content))
 
     def _payload(self, request: Request) -> dict[str, Any]:
         """Return the body of a request, without parameters that the server has refused."""
@@ -241,9 +241,9 @@ class OpenAI(Server):
         payload["messages"] = messages(request, extra_system=instruction)
         return payload
 
-    def _adapted(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
-        """Leave out or rename the parameter that the server refuses; return False if the failure has
-        another reason.
+    def _adapts_to_refusal(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
+        """Leave out or rename the parameter that the server refuses from now on, and return True; return
+        False if the failure has another reason.
 
         A parameter that was left out or renamed stays so, so at most three requests are refused.
         """
@@ -265,7 +265,7 @@ class OpenAI(Server):
 
     def _reply(self, text: str, latency_s: float) -> Reply:
         """Return the reply in a response; raises RequestError if it has another form."""
-        reply = self.in_form(ChatReply, text)
+        reply = self.parse_reply(ChatReply, text)
         choice = reply.choices[0]
         content = choice.message.content or ""
         if isinstance(content, list):

@@ -102,7 +102,8 @@ class Pace:
         with self._changed:
             self._last_reply = now
             self._timeouts_in_row = 0
-            if now - turn.sent_at < turn.timeout_s / 2:
+            is_fast = now - turn.sent_at < turn.timeout_s / 2
+            if is_fast:
                 self._at_once += 1
             for other in self._turns:
                 other.n_replies += 1
@@ -113,27 +114,39 @@ class Pace:
     def _note_failure(self, turn: _Turn, exc: RequestError) -> RequestError:
         """Send fewer requests at a time after a time-out or an overloaded server, and return the failure
         to report: `exc`, or for a time-out one whose message counts the other requests.
-
-        The number is halved once for all requests that were on their way together.
         """
         if exc.failure is not FailureKind.TIMEOUT and exc.status not in _OVERLOADED:
             return exc
         with self._changed:
-            if not turn.is_before_cut:
-                self._at_once = max(1, len(self._turns) // 2)
-                for other in self._turns:  # their failures tell nothing about the lower number
-                    other.is_before_cut = True
+            self._halve_requests_at_once(turn)
             if exc.status:  # the server itself replied
                 self._last_reply = time.monotonic()
                 return exc
             self._timeouts_in_row += 1
-            is_dead = self._timeouts_in_row >= _SILENT
+            n_in_row = self._timeouts_in_row
+        return self._explained_timeout(turn, exc, n_in_row)
+
+    def _halve_requests_at_once(self, turn: _Turn) -> None:
+        """Halve the number of requests at a time, once for all requests that were on their way together:
+        the failures of the others tell nothing about the lower number.
+        """
+        if turn.is_before_cut:
+            return
+        self._at_once = max(1, len(self._turns) // 2)
+        for other in self._turns:
+            other.is_before_cut = True
+
+    def _explained_timeout(self, turn: _Turn, exc: RequestError, n_in_row: int) -> RequestError:
+        """Return a time-out whose message states how many other requests were in the queue, and from
+        `_SILENT` time-outs in a row on that every other request would fail alike.
+        """
         words = f"no reply within {turn.timeout_s:g} s"
         advice = "raise timeout_s or ask for less"
         if turn.n_others:
             words += f" next to {turn.n_others} others"
+        is_dead = n_in_row >= _SILENT
         if is_dead:
-            words += f", nor to any of {self._timeouts_in_row} requests in a row"
+            words += f", nor to any of {n_in_row} requests in a row"
             advice = "raise timeout_s, or run again once the server answers"
         return exc.reworded(f"{self._name}: {words}; {advice}", stop=exc.stop or is_dead)
 

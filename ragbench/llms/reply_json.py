@@ -64,7 +64,8 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
 
 
 def _read_object(text: str, begin: int, decoder: json.JSONDecoder) -> tuple[dict[str, Any], int]:
-    """Return the object that begins at `begin` and its end; repaired if it is nearly JSON.
+    """Parse the JSON object that begins at `begin`, and return it and where it ends; it is repaired if it
+    is nearly JSON.
 
     Raises:
         UnreadableError: the object is broken or cut nevertheless, a comment has fields, or a key
@@ -88,8 +89,9 @@ def _read_object(text: str, begin: int, decoder: json.JSONDecoder) -> tuple[dict
 
 
 def _repaired(text: str, begin: int) -> tuple[str, int]:
-    """Return the object that begins at `begin` in the form of JSON, and its end; "" for the object if a
-    sign is not expected in one, or its last bracket is missing.
+    """Return the text of the object that begins at `begin`, repaired so that it is JSON, and where the
+    object ends in `text`. The repaired text is "" if the last bracket of the object is missing, or if a
+    sign in it is not known.
 
     Comments (//, /* */, #) and a comma before a closing bracket are left out; strings in single or
     typographic quotation marks get double ones; words without quotation marks become the literal
@@ -190,7 +192,7 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
     [True, False]
     """
-    # Item i is the text before object i; the last one follows the last object.
+    # Item i is the text before object i; the last item follows the last object.
     around = _texts_around(text, spans)
     n_at_begin = _count_leading_blanks(around)  # objects before the first words
     n_at_end = _count_leading_blanks(around[::-1])  # objects after the last words

@@ -347,7 +347,7 @@ def _own_turn(reply: str) -> str:
 
 def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
     """Return True if a text speaks about a tag and does not use it: the tag is in quotation marks, in
-    code, or within a sentence.
+    code, or within a sentence, as in "The tag </think> ends it."
     """
     before = text[: tag.start()]
     after = text[tag.end() :]
@@ -387,16 +387,16 @@ def refuses_to_judge(words: str) -> bool:
 
 
 def plain_schema(form: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a reply without references, titles, defaults and bounds, which not
-    every provider understands; every field is required, no other allowed.
+    """Return the JSON schema of a form of replies, without what not every provider understands:
+    references, titles, defaults and bounds. Every field is required, no other allowed.
     """
     schema = form.model_json_schema()
 
     def plain(node: Mapping[str, Any]) -> dict[str, Any]:
         """Return a part of the schema in the plain form."""
         if "$ref" in node:
-            definition = node["$ref"].rpartition("/")[2]  # "#/$defs/Claim"
-            return plain(schema["$defs"][definition])
+            name = node["$ref"].rpartition("/")[2]  # of "#/$defs/Claim"
+            return plain(schema["$defs"][name])
         if node["type"] == "object":
             properties = {name: plain(field) for name, field in node["properties"].items()}
             return {

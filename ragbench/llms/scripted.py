@@ -37,6 +37,7 @@ class ScriptedLLM:
         *,
         name: str = "scripted:test",
     ) -> None:
+        """Take the replies: a list, in the order of the requests, or a function of the prompt."""
         self._replies = replies if callable(replies) else list(replies)
         self._lock = threading.Lock()
         self.name = name

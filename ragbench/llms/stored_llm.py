@@ -41,13 +41,16 @@ class StoredLLM:
     def __init__(
         self, provider: str, model: str, client: Any, settings: Settings | None = None
     ) -> None:
+        """Make a model of a provider that `client` asks; without `settings`, those of the environment
+        are used at each request.
+        """
         self._provider = provider
         self._model = model
         self.client = client
         self._settings = settings
         self._retry = RetryPolicy()
         self._pace = Pace(self.name)
-        self._store_is_broken = ""
+        self._store_failure = ""
 
     @property
     def name(self) -> str:
@@ -210,14 +213,14 @@ class StoredLLM:
             RequestError: no reply came, or an earlier reply could not be stored.
             InterruptedError: `stop` is set.
         """
-        if self._store_is_broken:
-            raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
+        if self._store_failure:
+            raise RequestError(self._store_failure, FailureKind.STORE, stop=True)
         reply = self.send(request, timeout_s, stop, n_at_once)
         try:
             return replies.store(request, reply)
         except StoreError as exc:
-            is_first = not self._store_is_broken  # other threads may have met the failure, too
-            self._store_is_broken = f"{self.name}: {exc}"
+            is_first = not self._store_failure  # other threads may have met the failure, too
+            self._store_failure = f"{self.name}: {exc}"
             if is_first:
                 warn_user(
                     f"paid replies are used, but could not be stored, and no more are bought: {exc}",

@@ -222,11 +222,14 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
         }
         for tokens in BUDGETS:
             means = tests[collection, retriever, f"span_recall@{tokens}tok"].means
-            for outcome in (f"holds {tokens}", f"reversed {tokens}"):
-                row[outcome] = count[outcome] / max(count["claims"], 1)
-            row[f"tau {tokens}"] = kendalltau(at_k.means, means).statistic
             ranks = means.rank(ascending=False, method="min")
-            row[f"its rank {tokens}"] = int(ranks.loc[winner])
+            n_claims = max(count["claims"], 1)
+            row |= {
+                f"holds {tokens}": count[f"holds {tokens}"] / n_claims,
+                f"reversed {tokens}": count[f"reversed {tokens}"] / n_claims,
+                f"tau {tokens}": kendalltau(at_k.means, means).statistic,
+                f"its rank {tokens}": int(ranks.loc[winner]),
+            }
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -179,7 +179,8 @@ def differences_by_collection(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd.DataFrame:
-    """Compute, for each ordered pair of collections, how well one chooses for the other.
+    """Compute, for each ordered pair of collections, how well one chooses an arm (a configuration of the
+    search) for the other.
 
     Args:
         arms: collection -> the scores of all arms on it, as of `load_arms`.
@@ -200,24 +201,31 @@ def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd
     means = pd.DataFrame({collection: matrix.mean() for collection, matrix in matrices.items()})
     rows = []
     for chosen_on, used_on in itertools.permutations(means.columns, 2):
-        best = str(means[chosen_on].idxmax())
-        means_there = means[used_on]
-        ranks_there = means_there.rank(ascending=False, method="min")
         # Sorted, so that both directions of a pair have the same samples.
         first, second = sorted((chosen_on, used_on))
         tau_low, tau_high = _spread_of_tau(matrices[first], matrices[second])
         row = {
             "chosen_on": chosen_on,
             "used_on": used_on,
-            "tau": float(kendalltau(means[chosen_on], means_there).statistic),
+            "tau": float(kendalltau(means[chosen_on], means[used_on]).statistic),
             "tau_low": tau_low,
             "tau_high": tau_high,
-            "best": best,
-            "its_rank": int(ranks_there.loc[best]),
-            "gain": means_there.loc[best] - means_there.loc[BASELINE],
         }
-        rows.append(row)
+        rows.append(row | _best_elsewhere(means[chosen_on], means[used_on]))
     return pd.DataFrame(rows)
+
+
+def _best_elsewhere(means_here: pd.Series, means_there: pd.Series) -> dict[str, object]:
+    """Return the best arm on one collection, its rank on another, and its gain there over the plain
+    hybrid search, from the mean of each arm on both.
+    """
+    best = str(means_here.idxmax())
+    ranks_there = means_there.rank(ascending=False, method="min")
+    return {
+        "best": best,
+        "its_rank": int(ranks_there.loc[best]),
+        "gain": means_there.loc[best] - means_there.loc[BASELINE],
+    }
 
 
 def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, float]:
