@@ -126,10 +126,9 @@ async def authenticate(request: Request) -> ApiKey | None:
     if text := key_text(request):
         return await run_in_threadpool(key_of, request, text)
     token = request.cookies.get(COOKIE, "")
-    is_form_of_browser = request.method not in _SAFE and (
-        token or request.scope["path"] == "/login"
-    )
-    if is_form_of_browser and not _is_of_this_site(request):
+    is_from_browser = token != "" or request.scope["path"] == "/login"
+    is_form = is_from_browser and request.method not in _SAFE
+    if is_form and not _is_of_this_site(request):
         raise HTTPException(403, "this form came from another site; open this page by its address")
     if not token:
         return None
@@ -159,7 +158,9 @@ def with_session_only(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[byte
             continue
         for cookie in value.split(b";"):
             cookie_name, _, content = cookie.partition(b"=")
-            if cookie_name.strip() == COOKIE.encode() and not content.strip().startswith(b'"'):
+            is_session = cookie_name.strip() == COOKIE.encode()
+            is_quoted = content.strip().startswith(b'"')
+            if is_session and not is_quoted:
                 kept.append((name, cookie.strip()))
     return kept
 
@@ -207,7 +208,7 @@ def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
     dependency, that names the client.
     """
 
-    async def session(request: Request, client: str | None = client_of) -> Session:
+    async def session_of(request: Request, client: str | None = client_of) -> Session:
         key = request.state.key
         if key is None:
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
@@ -215,13 +216,13 @@ def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
             raise HTTPException(
                 403, f"this needs a key of the role {role}; this key is of a {key.role}"
             )
-        found = Session(request, key, None).of(client)
-        is_any_client_open = key.client_id == EVERY_CLIENT
-        if is_any_client_open and client and request.method in _SAFE:
-            await run_in_threadpool(_check_client, found)
-        return found
+        session = Session(request, key, None).of(client)
+        is_reading = request.method in _SAFE
+        if client and is_reading and key.client_id == EVERY_CLIENT:
+            await run_in_threadpool(_check_client, session)
+        return session
 
-    return Depends(session)
+    return Depends(session_of)
 
 
 def _check_client(session: Session) -> None:

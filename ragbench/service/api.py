@@ -86,10 +86,10 @@ async def create_dataset(
     JSON Lines.
     """
     # `ragbench.testsets.uploads` counts the cases (MAX_CASES) and refuses more.
-    content_type, _, _ = session.request.headers.get("content-type", "application/json").partition(
-        ";"
-    )
-    if (form := _FORMS.get(content_type.strip().lower())) is None:
+    header = session.request.headers.get("content-type", "application/json")
+    content_type, _, _ = header.partition(";")
+    form = _FORMS.get(content_type.strip().lower())
+    if form is None:
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
     if name == CASES:
         raise HTTPException(422, f"the cases of {CASES} are sent to /evaluation/test-cases")
@@ -119,16 +119,19 @@ def read_dataset(session: Reader, name: str) -> Json:
 def delete_dataset(session: Runner, name: str) -> None:
     """Remove a data set; the runs on it stay."""
     if name == CASES and sent_items.remove(session, sent_items.CASE):
-        sent_items.export(session)
+        sent_items.export(session)  # removes the file of the cases
+        return
+    path = session.folder.testset(name)
+    if path.parent == session.folder.path:  # the test set that `ragbench init` wrote
+        raise HTTPException(409, f"{path.name} is not removed by requests; delete the file")
+    if path.is_dir():
+        shutil.rmtree(path)
     else:
-        path = session.folder.testset(name)
-        if path.parent == session.folder.path:
-            raise HTTPException(409, f"{path.name} is not removed by requests; delete the file")
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def submit(session: Session, command: list[str], series: str) -> Json:
-    """Put a command into the queue: its job; 429 where too many are waiting."""
+    """Put a command of ragbench into the queue, and return its job; 429 where too many are waiting."""
     path = session.folder.path
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -146,21 +149,27 @@ def submit(session: Session, command: list[str], series: str) -> Json:
 
 
 def start_run(session: Session, body: RunBody) -> Json:
-    """Put an evaluation into the queue, compared with the run that is its baseline: its job."""
+    """Put an evaluation into the queue, and return its job. It is compared with the run that is its
+    baseline, if it names one.
+    """
     sent_items.export(session)
-    baseline = None
+    baseline = ""
     if body.baseline:
         row, _ = run_row(session.of(session.owner), body.baseline)
-        baseline = folder_of_run(session, row)
-        if baseline is None or not baseline.is_dir():
+        folder = folder_of_run(session, row)
+        if folder is None or not folder.is_dir():
             raise ConfigError("the files of the baseline are not there any more")
-    command = body.command(session.folder, str(baseline or ""))
+        baseline = str(folder)
+    command = body.command(session.folder, baseline)
     return submit(session, command, body.series or body.dataset)
 
 
 async def run_job(session: Session, body: RunBody, wait: float) -> Json:
-    """Return the job of an evaluation when it has ended, or after `wait` seconds."""
-    return await waited(session, await run_in_threadpool(start_run, session, body), wait)
+    """Put an evaluation into the queue, and return its job when it has ended, or after `wait`
+    seconds.
+    """
+    job = await run_in_threadpool(start_run, session, body)
+    return await waited(session, job, wait)
 
 
 @router.post("/runs", status_code=202, responses={200: {"description": "With wait: the run."}})
@@ -228,27 +237,32 @@ def compare(session: Reader, a: Id, b: Id) -> Json:
     `not_possible`), differences with intervals, newly failing and fixed questions.
     """
     for run_id in (a, b):
-        run_row(session, run_id)
-    frame = recorded_runs.compare_runs(a, b, database=session.database).reset_index()
+        run_row(session, run_id)  # 404 for a run of another client
+    measures = recorded_runs.compare_runs(a, b, database=session.database).reset_index()
     conclusion, problem = run_conclusions.of_runs(session, a, b)
-    frame["decision"] = ""  # the conclusion decides, by one measure
+    measures["decision"] = ""  # the conclusion decides, by one measure
     if conclusion is not None:
-        frame.loc[frame["measure"] == conclusion.measure, "decision"] = conclusion.decision
-    then, now = (_passed(session, run_id) for run_id in (a, b))
-    both = then.merge(now, on=["query_id", "question"])
+        is_deciding = measures["measure"] == conclusion.measure
+        measures.loc[is_deciding, "decision"] = conclusion.decision
+    keys = ["query_id", "question"]
+    passed = _passed(session, a).merge(_passed(session, b), on=keys, suffixes=("_a", "_b"))
+    newly_failing = passed[passed["value_a"] > passed["value_b"]]
+    fixed = passed[passed["value_a"] < passed["value_b"]]
     return {
         "a": a,
         "b": b,
         "conclusion": None if conclusion is None else conclusion.to_dict(),
         "not_possible": problem,
-        "measures": records(frame),
-        "newly_failing": records(both.query("value_x > value_y")[["query_id", "question"]]),
-        "fixed": records(both.query("value_x < value_y")[["query_id", "question"]]),
+        "measures": records(measures),
+        "newly_failing": records(newly_failing[keys]),
+        "fixed": records(fixed[keys]),
     }
 
 
 def _passed(session: Session, run_id: str) -> pd.DataFrame:
-    """Return which questions of a run passed: query_id, question, value."""
+    """Return which questions of a run passed: query_id, question, and value (1, 0, or NaN if nothing
+    decides).
+    """
     _, scores, texts = recorded_runs.scores_of(run_id, session.database)
     return scores.query("measure == 'pass_rate'").assign(question=scores["query_id"].map(texts))
 

@@ -50,6 +50,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _PARTS = {"/api/v1/datasets": 1, "/ingest": 10}
+"""Path -> by what `MAX_BODY` is divided there."""
 MAX_BODY = 10_000_000
 """Bytes of a data set that is sent; a document may have a tenth of it, everything else a hundredth."""
 MAX_RATE = 6000
@@ -86,7 +87,8 @@ def create_app(
     queue = queue or Queue(database)
 
     @asynccontextmanager
-    async def working(app: FastAPI) -> AsyncIterator[None]:
+    async def work_at_jobs(app: FastAPI) -> AsyncIterator[None]:
+        """Let the queue work while the server runs."""
         queue.start()
         yield
         await run_in_threadpool(queue.stop)
@@ -94,7 +96,7 @@ def create_app(
     app = FastAPI(
         title="ragbench",
         version=own_version(),
-        lifespan=working,
+        lifespan=work_at_jobs,
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
@@ -134,16 +136,11 @@ async def _refused(request: Request, exc: Exception) -> JSONResponse:
 
 def _invalid(request: Request, exc: RequestValidationError) -> JSONResponse:
     """Answer an invalid request in one sentence, without the values that were sent."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    is_json = kind == "application/json" or kind.endswith("+json")
-    body_errors = [error["type"] for error in exc.errors() if error["loc"] == ("body",)]
-    if body_errors and not is_json:
-        if body_errors == ["missing"]:
-            problem = "is missing"
-        elif kind:
-            problem = f"was sent as {kind!r}"
-        else:
-            problem = "was sent without a Content-Type"
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    is_json = content_type == "application/json" or content_type.endswith("+json")
+    errors_of_body = [error["type"] for error in exc.errors() if error["loc"] == ("body",)]
+    if errors_of_body and not is_json:
+        problem = _problem_of_body(content_type, is_missing=errors_of_body == ["missing"])
         detail = f"the body {problem}; send JSON with the header Content-Type: application/json"
         return JSONResponse({"detail": _one_line(detail)}, 422)
     problems = []
@@ -152,6 +149,13 @@ def _invalid(request: Request, exc: RequestValidationError) -> JSONResponse:
         place = ".".join(name for name in names if _WORD.fullmatch(name))
         problems.append(f"{place}: {error['msg']}")
     return JSONResponse({"detail": _one_line("; ".join(problems))}, 422)
+
+
+def _problem_of_body(content_type: str, *, is_missing: bool) -> str:
+    """Return the problem of a body that is not JSON, to follow "the body"."""
+    if is_missing:
+        return "is missing"
+    return f"was sent as {content_type!r}" if content_type else "was sent without a Content-Type"
 
 
 async def _failed(request: Request, exc: Exception) -> JSONResponse:
@@ -185,41 +189,22 @@ class Guard:
     since: float = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answer a request, by the application or with the reason why it is refused. (`scope`, `receive`
+        and `send` are as in ASGI: the head of the request, and functions for the messages.)
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         scope = {**scope, "headers": with_session_only(scope["headers"])}
         request = Request(scope)
         answer = self.app
-        end = anyio.current_time() + BODY_S
-
-        async def receive_in_time() -> Message:
-            nonlocal end
-            try:
-                with anyio.fail_after(end - anyio.current_time()):
-                    message = await receive()
-            except TimeoutError:
-                detail = f"the body took longer than {BODY_S:g} s"
-                raise HTTPException(408, detail, {"Connection": "close"}) from None
-            if not message.get("more_body"):
-                end = math.inf
-            return message
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
         try:
             await self.check(request)
         except HTTPException as exc:
             answer = JSONResponse({"detail": exc.detail}, exc.status_code, exc.headers)
         except RagbenchError as exc:
             answer = await _refused(request, exc)
-        await answer(scope, receive_in_time, send_with_headers)
+        await answer(scope, _in_time(receive), _with_headers(send))
 
     async def check(self, request: Request) -> None:
         """Store the key of a request in its state, or refuse the request without reading its body.
@@ -240,22 +225,15 @@ class Guard:
             _count(self.counts, key.id, MAX_RATE)
         else:
             _count(self.counts, address, MAX_RATE // 20)  # a twentieth without a key
-        length = request.headers.get("content-length", "0")
-        path = request.scope["path"]
-        max_body = MAX_BODY // _PARTS.get(path, 100)
-        if "transfer-encoding" in request.headers:
-            raise HTTPException(411, "send the body with its Content-Length")
-        # the number of digits comes first: reading very long numbers takes time
-        if not length.isdecimal() or len(length) > 15 or int(length) > max_body:
-            raise HTTPException(413, f"the body is longer than {max_body} bytes")
-        if key is None and int(length) and path != "/login":
+        length = _length_of_body(request)
+        if key is None and length > 0 and request.scope["path"] != "/login":
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
 
     async def find_key(self, request: Request, address: str) -> ApiKey | None:
-        """Return the key of a request, None if it opens nothing.
+        """Return the key of a request, None if it has none or one that opens nothing.
 
         Keys and sessions that opened nothing are counted by address. After too many the request is
-        refused (429) before the database is asked.
+        refused (429) before the database is asked. One that opened something before is not counted.
         """
         secret = key_text(request) or request.cookies.get(COOKIE, "")
         if not secret:
@@ -272,6 +250,55 @@ class Guard:
                 self.known.clear()
             self.known.add(secret_id)
         return key
+
+
+def _length_of_body(request: Request) -> int:
+    """Return the length of a body that is not read yet, in bytes.
+
+    Raises:
+        HTTPException: 411 if it is unknown, 413 if the body is too long for its path.
+    """
+    if "transfer-encoding" in request.headers:
+        raise HTTPException(411, "send the body with its Content-Length")
+    max_body = MAX_BODY // _PARTS.get(request.scope["path"], 100)
+    length = request.headers.get("content-length", "0")
+    # the number of digits comes first: reading very long numbers takes time
+    if not length.isdecimal() or len(length) > 15 or int(length) > max_body:
+        raise HTTPException(413, f"the body is longer than {max_body} bytes")
+    return int(length)
+
+
+def _in_time(receive: Receive) -> Receive:
+    """Return a `receive` that raises 408 if the whole body has not come within `BODY_S` seconds."""
+    end = anyio.current_time() + BODY_S
+
+    async def receive_in_time() -> Message:
+        nonlocal end
+        try:
+            with anyio.fail_after(end - anyio.current_time()):
+                message = await receive()
+        except TimeoutError:
+            detail = f"the body took longer than {BODY_S:g} s"
+            raise HTTPException(408, detail, {"Connection": "close"}) from None
+        is_complete = not message.get("more_body")
+        if is_complete:
+            end = math.inf  # later messages tell when the client leaves
+        return message
+
+    return receive_in_time
+
+
+def _with_headers(send: Send) -> Send:
+    """Return a `send` that adds the headers of every answer."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return send_with_headers
 
 
 def _count(counts: Counter[str], caller: str, limit: int) -> None:

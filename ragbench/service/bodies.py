@@ -71,17 +71,17 @@ _FIELDS = {
 
 
 def _served(field: FieldInfo) -> Any:
-    """Return the type and the field of an option as requests may set it: lists with bounds, plain
-    values.
+    """Return the type and the field of an option of `ragbench eval` in the body of a request, for
+    `create_model`. A tuple becomes a list of at most 50 depths or words.
     """
     if isinstance(field.default, tuple):
         item = Depth if int in get_args(field.annotation) else Word
         default = list(field.default)
         return list[item], Field(default, max_length=50, description=field.description)  # type: ignore[valid-type]
-    kind: Any = field.annotation
-    if field.metadata:
-        kind = Annotated[field.annotation, *field.metadata]
-    return kind, Field(field.default, description=field.description)
+    type_: Any = field.annotation
+    if field.metadata:  # its bounds
+        type_ = Annotated[field.annotation, *field.metadata]
+    return type_, Field(field.default, description=field.description)
 
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ class RunBody(
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        """Check what a field alone does not show: options together, and the client's criteria."""
         options = {name: getattr(self, name) for name in _FIELDS}
         check_known("criterion", CRITERIA, *options["criteria"])  # neither files nor modules
         spec.EvaluationSpec(**options)
@@ -145,15 +146,7 @@ class RunBody(
         # a test set that cannot be read is refused here: the output of a job may quote its file
         needs_documents = path.parent == folder.sent or not load(path).corpus
         command = ["eval", f"--test-set={path}", folder.system(self.system)]
-        for name, field in _FIELDS.items():
-            option = spec.option_name(name, field)
-            value = spec.plain_text(getattr(self, name))
-            if value == spec.plain_text(field.default):
-                continue
-            if field.annotation is bool:
-                command.append(option)
-            else:
-                command.append(f"{option}={value}")
+        command += self._plain_options()
         if self.own_criteria:
             names = [*self.model_dump()["criteria"], self._criteria_file(folder)]
             command.append(f"--criteria={','.join(names)}")
@@ -172,8 +165,20 @@ class RunBody(
             command.append(f"--docs={folder.corpus}")
         return command
 
+    def _plain_options(self) -> list[str]:
+        """Return the options of `ragbench eval` that requests set as they are, without defaults."""
+        options = []
+        for name, field in _FIELDS.items():
+            option = spec.option_name(name, field)
+            value = spec.plain_text(getattr(self, name))
+            if value == spec.plain_text(field.default):
+                continue
+            is_flag = field.annotation is bool
+            options.append(option if is_flag else f"{option}={value}")
+        return options
+
     def _targets_file(self, folder: Folder) -> str:
-        """Write the file of --targets, and return its path; "" if nothing is set."""
+        """Write the file of --targets in TOML, and return its path; "" if nothing is set."""
         lines = []
         if self.preset:
             lines.append(f"preset = {json.dumps(self.preset)}")

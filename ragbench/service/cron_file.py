@@ -34,10 +34,7 @@ class _Config(_Part):
     alert_threshold: float | None = Field(None, ge=0, le=1, strict=True)
 
     def command(self) -> list[str]:
-        """Return the arguments of ragbench."""
-        command = ["eval"]
-        if self.system:
-            command.append(self.system)
+        """Return the arguments of ragbench that run this evaluation."""
         options = {
             "--test-set": self.test_set,
             "--docs": self.corpus,
@@ -45,6 +42,7 @@ class _Config(_Part):
             "--k": self.k,
             "--baseline": self.baseline,
         }
+        command = ["eval", self.system] if self.system else ["eval"]
         command += [f"{option}={value}" for option, value in options.items() if value]
         if self.auto_generate_datasets:
             command.append(AUTOMATIC)
@@ -76,13 +74,9 @@ class _Config(_Part):
         """
         from ragbench.testsets.loader import load_dataset
 
-        def located(text: str) -> str:
-            path = folder / Path(text).expanduser()
-            return str(path) if path.exists() else text
-
-        corpus = located(self.corpus) if self.corpus else ""
+        corpus = _path_or_name(folder, self.corpus) if self.corpus else ""
         try:
-            data = load_dataset(located(self.test_set), corpus=corpus)
+            data = load_dataset(_path_or_name(folder, self.test_set), corpus=corpus)
         except RagbenchError as exc:
             return str(exc)
         if not data.cases:
@@ -93,6 +87,14 @@ class _Config(_Part):
                 "name them: config: {corpus: docs}, or `ragbench schedule import --docs docs`"
             )
         return ""
+
+
+def _path_or_name(folder: Path, text: str) -> str:
+    """Return the path of a file relative to a folder; a text that is no existing file, such as the name
+    of a dataset, unchanged.
+    """
+    path = folder / Path(text).expanduser()
+    return str(path) if path.exists() else text
 
 
 class _Job(_Part):
@@ -129,20 +131,10 @@ def import_schedules(
     """
     file = Path(file)
     folder = file.absolute().parent
-    try:
-        content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
-        jobs = TypeAdapter(list[_Job]).validate_python(content)
-    except ValidationError as exc:
-        error = exc.errors()[0]
-        where = ".".join(map(str, ("jobs", *error["loc"])))
-        raise DataError(f"{file}: {where} is {error['input']!r}; expected: {error['msg']}") from exc
-    except (OSError, ValueError, KeyError, TypeError, YAMLError) as exc:
-        raise DataError(
-            f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})"
-        ) from exc
+    jobs = _jobs_in(file)
     problems = []
     for entry in jobs:
-        due_before(entry.schedule, entry.config.zone, datetime.now(UTC))
+        due_before(entry.schedule, entry.config.zone, datetime.now(UTC))  # raises for a wrong time
         if corpus and entry.config.test_set and not entry.config.corpus:
             entry.config.corpus = str(Path(corpus).expanduser().absolute())
         if problem := entry.config.problem(folder):
@@ -161,3 +153,18 @@ def import_schedules(
         if config.alert_threshold is not None:
             replace_threshold(entry.id, config.alert_threshold, to=to, **scope)
     return [entry.id for entry in jobs]
+
+
+def _jobs_in(file: Path) -> list[_Job]:
+    """Return the jobs of a YAML file with `cron: jobs: [...]`; DataError for a file of another form."""
+    try:
+        content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
+        return TypeAdapter(list[_Job]).validate_python(content)
+    except ValidationError as exc:
+        error = exc.errors()[0]
+        where = ".".join(map(str, ("jobs", *error["loc"])))
+        raise DataError(f"{file}: {where} is {error['input']!r}; expected: {error['msg']}") from exc
+    except (OSError, ValueError, KeyError, TypeError, YAMLError) as exc:
+        raise DataError(
+            f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})"
+        ) from exc

@@ -18,7 +18,7 @@ def dataset_row(session: Session, path: Path, *, created_by: str = "") -> Json:
     `created_by` is the key that made it; "" = the recorded key, else the place where the data set
     was found.
     """
-    found = "/evaluation/test-cases" if path.stem == CASES else "a file on the server"
+    place = "/evaluation/test-cases" if path.stem == CASES else "a file on the server"
     data = load(path)
     created = described(path)["created_at"]
     with connected(session.database, write=True) as connection:
@@ -27,7 +27,7 @@ def dataset_row(session: Session, path: Path, *, created_by: str = "") -> Json:
             session.owner,
             data.name,
             created_at=timestamp(datetime.fromisoformat(created)),
-            created_by=created_by or found,
+            created_by=created_by or place,
             pairs=pairs_of(data.cases),
             is_read=True,
         )
@@ -55,14 +55,17 @@ def dataset_rows(session: Session) -> list[Json]:
 
 
 def listed(session: Session) -> list[Json]:
-    """Return `dataset_rows`, the newest first, each with its age in days and who made it."""
+    """Return `dataset_rows`, the newest first, each with its age in `days` and who made it
+    (`created_by`).
+    """
     rows = dataset_rows(session)
     query = select(dataset.c.id, dataset.c.created_by)
-    made_by = {row.id: row.created_by for row in read_rows(session.database, query)}
+    created_by = {row.id: row.created_by for row in read_rows(session.database, query)}
     now = datetime.now(UTC)
     for row in rows:
-        row["days"] = (now - datetime.fromisoformat(row["created_at"])).days
-        row["created_by"] = made_by.get(row["dataset_id"], "")
+        age = now - datetime.fromisoformat(row["created_at"])
+        row["days"] = age.days
+        row["created_by"] = created_by.get(row["dataset_id"], "")
     return sorted(rows, key=lambda row: str(row["created_at"]), reverse=True)
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import pandas as pd
 
 from ragbench.errors import ConfigError
 from ragbench.service.measure_trends import trend
-from ragbench.statistics.drift import Drift
+from ragbench.statistics.drift import Change, Drift
 
 _NEWEST = 7
 
@@ -49,21 +50,23 @@ def change_table(drifts: Mapping[str, Mapping[str, Drift]]) -> pd.DataFrame:
     rows = []
     for measure, epochs in drifts.items():
         for drift in epochs.values():
-            for change in drift.changes:
-                rows.append(
-                    {
-                        "measure": measure,
-                        "change": change.direction,
-                        "since": change.since,
-                        "earliest": change.earliest,
-                        "latest": change.latest,
-                        "noticed": change.noticed,
-                        "before": change.before,
-                        "after": change.after,
-                        "questions": ", ".join(change.questions),
-                    }
-                )
+            rows += [_change_row(measure, change) for change in drift.changes]
     return pd.DataFrame(rows).round(3)
+
+
+def _change_row(measure: str, change: Change) -> dict[str, Any]:
+    """Return a change of a measure as a row of `change_table`."""
+    return {
+        "measure": measure,
+        "change": change.direction,
+        "since": change.since,
+        "earliest": change.earliest,
+        "latest": change.latest,
+        "noticed": change.noticed,
+        "before": change.before,
+        "after": change.after,
+        "questions": ", ".join(change.questions),
+    }
 
 
 def cost_per_hundred(runs: pd.DataFrame) -> pd.DataFrame:
@@ -82,12 +85,12 @@ def category_rates(runs: pd.DataFrame) -> pd.DataFrame:
     runs next to all before. No row if no run has categories.
 
     Args:
-        runs: as from `history`; `categories` is category -> passed and other counts.
+        runs: as from `history`; `categories` is category -> [pass rate, number of questions].
     """
     rows = []
     for run in runs.to_dict("records"):
-        for category, counts in run["categories"].items():
-            rows.append((run["made_at"], run["configuration"], category, counts[0]))
+        for category, (pass_rate, *_) in run["categories"].items():
+            rows.append((run["made_at"], run["configuration"], category, pass_rate))
     table = pd.DataFrame(rows, columns=["made_at", "configuration", "category", "pass_rate"])
     table = table.astype({"pass_rate": float}).dropna(subset=["pass_rate"])
     newest = sorted(table["made_at"].unique())[-_NEWEST:]

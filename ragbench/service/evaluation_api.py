@@ -125,21 +125,20 @@ class EvaluationBody(Body):
                 hallucination: config.maxHallucinationRate,
             }
         )
-        weights: dict[str, float] = {}
-        for part, is_used in (
-            ("semantic", config.useSemanticEvaluation),
-            ("keyword", config.useKeywordEvaluation),
-        ):
-            if not is_used:
-                thresholds[part] = 0
-                weights[part] = 0
+        unused = []
+        if not config.useSemanticEvaluation:
+            unused.append("semantic")
+        if not config.useKeywordEvaluation:
+            unused.append("keyword")
+        without_part = dict.fromkeys(unused, 0.0)  # a threshold of 0 always passes
+        thresholds |= without_part
         fields = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
             "criteria": ["faithfulness"],
             "thresholds": thresholds,
-            "weights": weights,
+            "weights": without_part,
             "judge": config.useLlmAsJudge,
             "categories": [self.category] if self.category else [],
         }
@@ -154,7 +153,7 @@ class DocumentBody(Body):
 
 
 def _case(line: str) -> Json:
-    """Return a case as this interface shows it."""
+    """Return a case as this interface shows it, from its line; a field that it lacks is empty."""
     record = json.loads(line)
     empty = CaseBody.model_validate({}).model_dump()
     return {**empty, "id": record.pop("query_id"), **record}
@@ -175,11 +174,12 @@ def list_cases(
     limit: Annotated[int, Query(ge=1, le=sent_items.MAX_ITEMS)] = sent_items.MAX_ITEMS,
 ) -> list[Json]:
     """List the test cases of the data set `test-cases`, in the order in which they came."""
-    lines = sent_items.lines(
-        session, sent_items.CASE, limit=sent_items.MAX_ITEMS if category else limit
-    )
-    cases = (case for case in map(_case, lines) if category in ("", case["category"]))
-    return [*islice(cases, limit)]
+    if not category:
+        lines = sent_items.lines(session, sent_items.CASE, limit=limit)
+        return [_case(line) for line in lines]
+    all_cases = map(_case, sent_items.lines(session, sent_items.CASE, limit=sent_items.MAX_ITEMS))
+    of_category = (case for case in all_cases if case["category"] == category)
+    return list(islice(of_category, limit))
 
 
 @router.post("/evaluation/test-cases", status_code=201)
@@ -289,7 +289,7 @@ def read_run(session: Reader, run_id: str) -> Json:
     """Read a run with its metrics and results."""
     try:
         row, scores = run_row(session, run_id)
-    except HTTPException:
+    except HTTPException:  # not the id of a run: of a job?
         job = job_document(session, run_id)
         if not job["run"]:
             return {**_job_summary(session, job), "metrics": None, "results": []}
@@ -297,13 +297,11 @@ def read_run(session: Reader, run_id: str) -> Json:
     result = result_of_run(session, row)
     times = _times(result)
     expected_answers = _expected_answers(session, row)
-    source = _source(row)
     results = []
     for case in cases_of(session, row, result):
-        query_id = case["query_id"]
-        case_result = _case_result(case, source)
-        case_result["expectedAnswer"] = expected_answers.get(query_id)
-        case_result["responseTimeMs"] = times.get(query_id)
+        case_result = _case_result(case, _source(row))
+        case_result["expectedAnswer"] = expected_answers.get(case["query_id"])
+        case_result["responseTimeMs"] = times.get(case["query_id"])
         results.append(case_result)
     means = {score["measure"]: score["mean"] for score in records(scores)}
     metrics = _metrics(row, means, _mean(times))
@@ -412,14 +410,17 @@ def metrics(session: Reader) -> Json:
     if not runs:
         return {"totalRuns": 0, "totalCost": 0.0, "latest": None}
     frame = pd.DataFrame(runs)
-    numbers = frame.drop(columns="hallucinationSource").astype(float)
-    by_source = numbers["hallucinationRate"].groupby(frame["hallucinationSource"])
+    sources = frame.pop("hallucinationSource")  # "judge" or "heuristic" for each run
+    numbers = frame.astype(float)
+    by_source = numbers["hallucinationRate"].groupby(sources)
     rates = records(by_source.agg(rate="mean", runs="count").reset_index())
-    source = "judge" if "judge" in set(frame["hallucinationSource"]) else "heuristic"
-    numbers.loc[frame["hallucinationSource"] != source, "hallucinationRate"] = None
+    # a mean is of one source only: the judge's, if any run has one
+    source = "judge" if "judge" in set(sources) else "heuristic"
+    numbers.loc[sources != source, "hallucinationRate"] = None
+    [means] = records(numbers.mean().to_frame().T)
     return {
         "totalRuns": len(runs),
-        **records(numbers.mean().to_frame().T)[0],
+        **means,
         "hallucinationSource": source,
         "hallucinationBySource": {row.pop("hallucinationSource"): row for row in rates},
         "totalCost": numbers["totalCost"].sum(),

@@ -26,18 +26,19 @@ def made_up_nights() -> list[Result]:
     on night 42.
     """
     rng = np.random.default_rng(0)
-    usual = rng.beta(5, 2, 80)
+    usual_quality = rng.beta(5, 2, 80)  # of each question
     nights = []
     for night in range(_N_NIGHTS):
         n_questions = 60 if night < _MORE_QUESTIONS else 80
-        places = np.arange(n_questions)
-        categories = _CATEGORIES[places % 3]
+        numbers = np.arange(n_questions)
+        categories = _CATEGORIES[numbers % 3]
         is_worse = (categories == "billing") & (night >= _WORSE_BILLING)
-        quality = usual[:n_questions] + rng.normal(0, 0.12, n_questions) - 0.2 * is_worse
+        noise = rng.normal(0, 0.12, n_questions)
+        quality = usual_quality[:n_questions] + noise - 0.2 * is_worse
         latency = rng.gamma(20, 25 if night < _NEW_VERSION else 22, n_questions)
         scores = pd.DataFrame(
             {
-                "query_id": [f"q{place:02}" for place in places],
+                "query_id": [f"q{number:02}" for number in numbers],
                 "nDCG@10": np.clip(quality + 0.05, 0, 1),
                 "claim_support": np.clip(quality + 0.15, 0, 1),
                 "pass_rate": (quality > 0.5).astype(float),
@@ -49,7 +50,9 @@ def made_up_nights() -> list[Result]:
 
 
 def _result(night: int, scores: pd.DataFrame, categories: list[str]) -> Result:
-    """Return the result of a night from its scores, one row and one category for each question."""
+    """Return the result of a night from the scores of its questions, a row each; `categories` are those
+    of the questions.
+    """
     cases = [Case(query_id, f"Made-up question {query_id}?") for query_id in scores["query_id"]]
     result = new_result(
         name="example, made up",
@@ -67,10 +70,9 @@ def _result(night: int, scores: pd.DataFrame, categories: list[str]) -> Result:
     }
     changed = {"made_at": made_at.isoformat(), "environment": environment, "series": "example"}
     verdicts: dict[str, dict[str, Any]] = {}
-    for query_id, category, value in zip(
-        scores["query_id"], categories, scores["pass_rate"], strict=True
-    ):
-        verdicts[query_id] = {"category": category, "passed": value == 1}
+    questions = zip(scores["query_id"], categories, scores["pass_rate"], strict=True)
+    for query_id, category, pass_rate in questions:
+        verdicts[query_id] = {"category": category, "passed": pass_rate == 1}
     return replace(result, config={**result.config, **changed}, verdicts=verdicts)
 
 

@@ -58,7 +58,9 @@ class Folder:
         return sent if sent.is_file() else self.path / "documents" / "corpus.jsonl"
 
     def testsets(self) -> dict[str, Path]:
-        """Return name -> path of each test set; the one that `ragbench init` wrote is one of them."""
+        """Return name -> path of each test set: tests.yaml, which `ragbench init` writes, those in
+        `testsets/`, and the cases that were sent one by one.
+        """
         paths = [*self.path.glob("tests.yaml"), *sorted((self.path / "testsets").glob("*"))]
         paths += self.sent.glob(f"{CASES}.jsonl")
         testsets = {}
@@ -93,19 +95,26 @@ class Folder:
         """Return the argument of `ragbench eval` for a system: a file of systems/, or a retriever of
         ragbench's own pipeline; "" = the file `default`, else bm25. 404 without such a system.
         """
-        paths = {}
-        for folder in (self.root, self.path):  # the client's own files come last, and win
-            systems = folder / "systems"
-            for path in [*sorted(systems.glob("*.jsonl")), *sorted(systems.glob("*.toml"))]:
-                if re.fullmatch(NAME, path.stem) and path.is_file() and self.holds(path):
-                    paths[path.stem] = path
-        chosen = paths.get(name or "default")
+        files = self._system_files()
+        chosen = files.get(name or "default")
         if chosen is not None:
             return str(chosen)
         if name and name not in RETRIEVERS:
-            text = unknown("system", name, [*paths, *RETRIEVERS])
+            text = unknown("system", name, [*files, *RETRIEVERS])
             raise HTTPException(404, f"{text}; expected a file systems/{name}.toml or .jsonl")
         return name or "bm25"
+
+    def _system_files(self) -> dict[str, Path]:
+        """Return name -> file of each system: the server's, which those of the client replace; and of
+        two files of one name .toml.
+        """
+        files = {}
+        for folder in (self.root, self.path):
+            systems = folder / "systems"
+            for path in [*sorted(systems.glob("*.jsonl")), *sorted(systems.glob("*.toml"))]:
+                if re.fullmatch(NAME, path.stem) and path.is_file() and self.holds(path):
+                    files[path.stem] = path
+        return files
 
     def holds(self, path: Path) -> bool:
         """Return True if a path is below the root, wherever links lead."""
@@ -135,7 +144,7 @@ def load(path: Path) -> Dataset:
         state = _state(path)
         if path.stat().st_size <= _SMALL:
             return _cached(path, *state)
-        with _large_load:
+        with _large_load:  # one at a time, of which the last stays in memory
             return _cached_large(path, *state)
     except DataError as exc:
         _LOG.warning("%s", exc)
@@ -169,16 +178,16 @@ def cases_in(path: Path) -> list[dict[str, Any]]:
 
 def described(path: Path) -> dict[str, Any]:
     """Return a test set as a list of data sets shows it: name, form, numbers and times."""
-    content = _contents(path) if path.is_dir() else _contents_of_file(path, *_state(path))
-    about = path / "testset.json"
+    contents = _contents(path) if path.is_dir() else _contents_of_file(path, *_state(path))
+    provenance_file = path / "testset.json"  # of a folder that was generated
     provenance = {}
-    if about.is_file():
-        provenance = json.loads(about.read_text(encoding="utf-8"))
+    if provenance_file.is_file():
+        provenance = json.loads(provenance_file.read_text(encoding="utf-8"))
     changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
     return {
         "name": testset_name(path),
         "form": form_of(path),
-        **content,
+        **contents,
         "created_at": provenance.get("created_at") or changed_at,
         "changed_at": changed_at,
     }

@@ -63,7 +63,7 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
     session = session.of(body.client_id if body.client_id is not None else session.client)
     job = await run_in_threadpool(_start_generation, session, body)
     _check_done(await waited(session, job, wait))
-    path = session.folder.testset(job["series"])
+    path = session.folder.testset(job["series"])  # the series has the name of the set
     row = await run_in_threadpool(dataset_row, session, path, created_by=session.key.name)
     if row["qa_count"] < body.sample_size:
         row["note"] = (
@@ -89,20 +89,28 @@ def _start_generation(session: Session, body: GuideDataset) -> Json:
             f"{session.owner or 'the default client'} has no documents yet; send them to /ingest "
             "with a key of this client, or with its name as X-Tenant-Id"
         )
+    command = ["testset", *_generation_command(body, corpus, path)]
+    return submit(session, [*command, "--seed=0", f"--name={body.name}"], name)
+
+
+def _generation_command(body: GuideDataset, corpus: Path, path: Path) -> list[str]:
+    """Return the command of `ragbench testset` that writes a data set to a path, whose suffix it
+    chooses: "generate" with the server's language model, or without one "draft".
+
+    Raises:
+        ConfigError: the strategy needs a language model.
+    """
     size, strategy = body.sample_size, body.chunk_sample_strategy
-    options = ["--seed=0", f"--name={body.name}"]
     if os.environ.get("RAG_EVAL_PROVIDER"):
         command = ["generate", str(corpus), f"--output={path.with_suffix('')}", "--llm=env"]
-        command += [f"--questions={size}", f"--sample={strategy}"]
-    elif strategy == "random":
-        output = f"--output={path.with_suffix('.yaml')}"
-        command = ["draft", f"--docs={corpus}", f"--limit={size}", output]
-    else:
+        return [*command, f"--questions={size}", f"--sample={strategy}"]
+    if strategy != "random":
         raise ConfigError(
             f"the strategy {strategy!r} needs a language model; set RAG_EVAL_PROVIDER, or choose "
             "random"
         )
-    return submit(session, ["testset", *command, *options], name)
+    output = f"--output={path.with_suffix('.yaml')}"
+    return ["draft", f"--docs={corpus}", f"--limit={size}", output]
 
 
 @router.get("/datasets")
@@ -119,12 +127,17 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     unless RAG_EVAL_PROVIDER names one for the server; claim_support a heuristic by wording, which is
     no faithfulness. null = not measured.
     """
-    owner, path = await run_in_threadpool(_testset, session, body.dataset_id)
-    fields = {"dataset": testset_name(path), "ks": [body.k], "preset": "guide"}
-    judge = {"judge": bool(os.environ.get("RAG_EVAL_PROVIDER")), "criteria": ["faithfulness"]}
-    job = await run_job(owner, RunBody.model_validate(fields | judge), wait)
+    owner, path = await run_in_threadpool(_numbered_testset, session, body.dataset_id)
+    fields = {
+        "dataset": testset_name(path),
+        "ks": [body.k],
+        "preset": "guide",
+        "judge": bool(os.environ.get("RAG_EVAL_PROVIDER")),
+        "criteria": ["faithfulness"],
+    }
+    job = await run_job(owner, RunBody.model_validate(fields), wait)
     _check_done(job)
-    [row] = await run_in_threadpool(_runs, owner, _RUNS.c.record == job["run"])
+    [row] = await run_in_threadpool(_read_runs, owner, _RUNS.c.record == job["run"])
     return row
 
 
@@ -134,10 +147,13 @@ def list_runs(
     dataset_id: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
     limit: Limit = 50,
 ) -> list[Json]:
-    """List the newest runs."""
-    values = {"dataset_id": dataset_id, "client_id": session.client}
-    where = [_RUNS.c[name] == value for name, value in values.items() if value is not None]
-    return _runs(session, *where, limit=limit)
+    """List the newest runs, of a data set or of all."""
+    conditions = []
+    if dataset_id is not None:
+        conditions.append(_RUNS.c.dataset_id == dataset_id)
+    if session.client is not None:
+        conditions.append(_RUNS.c.client_id == session.client)
+    return _read_runs(session, *conditions, limit=limit)
 
 
 def _check_done(job: Json) -> None:
@@ -150,24 +166,28 @@ def _check_done(job: Json) -> None:
         raise HTTPException(422, job["output"].strip()[-500:])
 
 
-def _testset(session: Session, number: int) -> tuple[Session, Path]:
+def _numbered_testset(session: Session, number: int) -> tuple[Session, Path]:
     """Return the session of the client who owns the test set with a number, and the path of this test
     set; 404 if there is none, or the session may not see its client.
     """
-    query = select(dataset.c.client_id, dataset.c.name).where(dataset.c.id == number)
-    for row in read_rows(session.database, query):
-        if session.client in (None, row.client_id):
-            owner = session.of(row.client_id)
-            for path in owner.folder.testsets().values():
-                if load(path).name == row.name:
-                    return owner, path
-    raise HTTPException(
+    missing = HTTPException(
         404, f"there is no dataset {number}; GET /api/v1/evaluation/datasets lists them"
     )
+    query = select(dataset.c.client_id, dataset.c.name).where(dataset.c.id == number)
+    rows = read_rows(session.database, query)
+    if not rows or session.client not in (None, rows[0].client_id):
+        raise missing
+    owner = session.of(rows[0].client_id)
+    for path in owner.folder.testsets().values():
+        if load(path).name == rows[0].name:
+            return owner, path
+    raise missing  # the file was removed
 
 
-def _runs(session: Session, *where: Any, limit: int = 1) -> list[Json]:
-    query = select(_RUNS.c.id.label("run_id"), *(_RUNS.c[name] for name in _COLUMNS)).where(*where)
+def _read_runs(session: Session, *conditions: Any, limit: int = 1) -> list[Json]:
+    """Return the newest runs that meet conditions of SQL, in the fields of the guide."""
+    columns = [_RUNS.c.id.label("run_id"), *(_RUNS.c[name] for name in _COLUMNS)]
+    query = select(*columns).where(*conditions)
     query = query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit)
     rows = [row._asdict() for row in read_rows(session.database, query)]
     return [{**row, "created_at": iso_time(row["created_at"])} for row in rows]

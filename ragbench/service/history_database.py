@@ -51,7 +51,7 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
     name = url.render_as_string(hide_password=True)
     try:
         engine = engine_of(url, os.getpid())
-        _create_tables(engine, name)
+        _create_tables_once(engine, name)
         with (
             engine.connect().execution_options(ragbench_write=write) as connection,
             connection.begin(),
@@ -79,21 +79,22 @@ def read_frame(database: str, query: Select[Any]) -> pd.DataFrame:
 
 
 def chosen_row(what: str, text: str, rows: Sequence[Row[Any]]) -> Row[Any]:
-    """Return the row that a text means: by its name, its id, or six or more signs of that.
+    """Return the row that a text means: by its name, its id, or the first six or more signs of its id.
+    `what` is the kind of the rows in messages, such as "schedule".
 
     Raises:
         ConfigError: none, or several, are meant.
     """
-    matches = [
-        row for row in rows if text == row.name or (len(text) >= 6 and row.id.startswith(text))
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
+    if not rows:
+        raise ConfigError(f"there is no {what} yet")
+    may_be_id = len(text) >= 6
+    matches = [row for row in rows if text == row.name or (may_be_id and row.id.startswith(text))]
+    if not matches:
+        raise ConfigError(unknown(what, text, [row.name for row in rows]))
+    if len(matches) > 1:
         ids = ", ".join(f"{row.id[:12]} (of client {row.client_id!r})" for row in matches)
         raise ConfigError(f"{text!r} is {len(matches)} {what}s; name one by its id: {ids}")
-    names = [row.name for row in rows]
-    raise ConfigError(unknown(what, text, names) if names else f"there is no {what} yet")
+    return matches[0]
 
 
 def write(database: str, statement: Executable) -> int:
@@ -103,10 +104,13 @@ def write(database: str, statement: Executable) -> int:
 
 
 _ready: set[Engine] = set()
+"""The databases whose tables were checked by this process."""
 
 
-def _create_tables(engine: Engine, name: str) -> None:
-    """Create the tables of an empty database, once; refuse tables of another version."""
+def _create_tables_once(engine: Engine, name: str) -> None:
+    """Create the tables of an empty database, and refuse tables of another version; do nothing if this
+    process has done so before. `name` is the database in messages.
+    """
     is_file = engine.dialect.name == "sqlite"
     was_deleted = is_file and not Path(str(engine.url.database)).exists()
     if engine in _ready and not was_deleted:
@@ -114,15 +118,7 @@ def _create_tables(engine: Engine, name: str) -> None:
     with engine.connect() as connection:
         version = _version(connection)
     if not version:
-        with (
-            engine.connect().execution_options(ragbench_write=True) as connection,
-            connection.begin(),
-        ):
-            _lock(connection)
-            version = _version(connection) or tables.VERSION
-            tables.metadata.create_all(connection)
-            if not _version(connection):
-                connection.execute(insert(tables.version).values(version_num=version))
+        version = _create_tables(engine)
     if version != tables.VERSION:
         raise ConfigError(
             f"the tables of {name} are of version {version}, this ragbench has {tables.VERSION}: "
@@ -130,6 +126,20 @@ def _create_tables(engine: Engine, name: str) -> None:
             "results/` fills it)"
         )
     _ready.add(engine)
+
+
+def _create_tables(engine: Engine) -> str:
+    """Create the tables, unless another process was faster; return their version."""
+    with (
+        engine.connect().execution_options(ragbench_write=True) as connection,
+        connection.begin(),
+    ):
+        _lock(connection)
+        version = _version(connection) or tables.VERSION
+        tables.metadata.create_all(connection)
+        if not _version(connection):
+            connection.execute(insert(tables.version).values(version_num=version))
+    return version
 
 
 def _lock(connection: Connection) -> None:
@@ -149,6 +159,7 @@ def _lock(connection: Connection) -> None:
 
 
 def _version(connection: Connection) -> str:
+    """Return the version of the tables of a database; "" for an empty database."""
     if not inspect(connection).has_table(tables.version.name):
         return ""
     return connection.execute(select(tables.version.c.version_num)).scalar() or ""

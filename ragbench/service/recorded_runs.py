@@ -188,30 +188,39 @@ def run_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str
         ConfigError: no run, or several, are meant.
         DataError: the database cannot be read.
     """
-    column = tables.run.c
-    newest_first = select(tables.run).order_by(column.made_at.desc())
-    by_id = newest_first.where(column.id.startswith(run, autoescape=True)).limit(2)
-    is_named = literal(run).in_(["latest", column.series, column.configuration])
-    by_name = newest_first.where(is_named).limit(1)
     with connected(database) as connection:
-        rows = connection.execute(by_id).mappings().all()
-        if not rows:
-            rows = connection.execute(by_name).mappings().all()
-        if len(rows) > 1 or (rows and not run):
-            raise ConfigError(f"{len(rows)} runs begin with {run!r}")
-        if not rows:
-            known_ids = [row["id"][:12] for row in _newest_rows(connection, "", None, 50)]
-            problem = unknown("run", run, known_ids)
-            if not known_ids:
-                problem = f"unknown run {run!r}: the history holds no runs"
-            raise ConfigError(problem)
-        row = dict(rows[0])
+        row = _named_run(connection, run)
         of_run = select(tables.score).where(tables.score.c.run_id == row["id"])
         scores = pd.read_sql(of_run, connection).drop(columns="run_id").sort_values("measure")
         questions = questions_of(connection, [row])[row["case_set"]]
     rank = {measure: i for i, measure in enumerate(MAIN)}
+    # measures without a rank come last, in the order of their names
     scores = scores.sort_values("measure", key=lambda names: names.map(rank), kind="stable")
     return row, scores, questions
+
+
+def _named_run(connection: Connection, text: str) -> dict[str, Any]:
+    """Return the row of the run that a text means, as `run_of` does.
+
+    Raises:
+        ConfigError: no run, or several, are meant; "" means none.
+    """
+    column = tables.run.c
+    newest_first = select(tables.run).order_by(column.made_at.desc())
+    by_id = newest_first.where(column.id.startswith(text, autoescape=True)).limit(2)
+    is_named = literal(text).in_(["latest", column.series, column.configuration])
+    by_name = newest_first.where(is_named).limit(1)
+    rows = connection.execute(by_id).mappings().all()
+    if not rows:
+        rows = connection.execute(by_name).mappings().all()
+    if len(rows) > 1 or (rows and not text):  # every id begins with ""
+        raise ConfigError(f"{len(rows)} runs begin with {text!r}")
+    if not rows:
+        known_ids = [row["id"][:12] for row in _newest_rows(connection, "", None, 50)]
+        if not known_ids:
+            raise ConfigError(f"unknown run {text!r}: the history holds no runs")
+        raise ConfigError(unknown("run", text, known_ids))
+    return dict(rows[0])
 
 
 def scores_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str, str]]:
@@ -219,9 +228,10 @@ def scores_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[
     value.
     """
     row, scores, questions = run_of(run, database)
-    stored = scores.dropna(subset=["case_values"]).set_index("measure")["case_values"]
-    values = {measure: stored_values(data) for measure, data in stored.items()}
-    wide = pd.DataFrame(values, index=pd.Index(sorted(questions), name="query_id"))
+    per_question = scores.dropna(subset=["case_values"])  # without measures of a whole run
+    pairs = zip(per_question["measure"], per_question["case_values"], strict=True)
+    columns = {measure: stored_values(data) for measure, data in pairs}
+    wide = pd.DataFrame(columns, index=pd.Index(sorted(questions), name="query_id"))
     long = wide.melt(var_name="measure", ignore_index=False).reset_index()
     return row, long, questions
 
@@ -236,11 +246,10 @@ def compare_runs(before: str, after: str, *, database: str = "") -> pd.DataFrame
     """
     _, scores_before, questions_before = scores_of(before, database)
     _, scores_after, questions_after = scores_of(after, database)
-    shared = [
-        query_id
-        for query_id, text in questions_before.items()
-        if questions_after.get(query_id) == text
-    ]
+    shared = []  # ids of questions that have the same text in both runs
+    for query_id, text in questions_before.items():
+        if questions_after.get(query_id) == text:
+            shared.append(query_id)
     if not shared:
         raise DataError(
             f"runs {before} and {after} have no question in common, so there is nothing to compare"
@@ -299,9 +308,10 @@ def stored_values(data: bytes) -> npt.NDArray[np.float64]:
 
 
 def changes_since(before: RunRow | None, row: RunRow) -> str:
-    """Return what differs from an earlier run: "dataset", parameters and versions as "name old -> new";
-    "unchanged scores" if nothing differs, not even a score; "first run" if there is no earlier run;
-    "" if only scores differ.
+    """Return what differs in a run from an earlier one, in words: "dataset, k 5 -> 10".
+
+    It is "dataset", and parameters and versions with their old and new value; "" if only scores
+    differ; "unchanged scores" if not even these do; "first run" without an earlier run.
     """
     if before is None:
         return "first run"
@@ -322,8 +332,8 @@ def _changes_of_settings(before: Mapping[str, Any], after: Mapping[str, Any]) ->
     """Return the settings that differ, as "name old -> new", by name; the number of cores is not a
     setting.
     """
-    values_before = _flat(before)
-    values_after = _flat(after)
+    values_before = _without_nesting(before)
+    values_after = _without_nesting(after)
     changes = []
     for name in sorted({**values_before, **values_after}):
         if name != "cores" and values_before.get(name) != values_after.get(name):
@@ -333,12 +343,16 @@ def _changes_of_settings(before: Mapping[str, Any], after: Mapping[str, Any]) ->
     return changes
 
 
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested settings as one dict; a later value replaces an earlier one of the same name."""
+def _without_nesting(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings as one dict; a later value replaces an earlier one of the same name.
+
+    >>> _without_nesting({"k": 5, "libraries": {"numpy": "2.3"}})
+    {'k': 5, 'numpy': '2.3'}
+    """
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            flat.update(_flat(value))
+            flat.update(_without_nesting(value))
         else:
             flat[name] = value
     return flat

@@ -18,12 +18,12 @@ _NO_FILES = "the files of {} are not in the folder of this server, or were repla
 
 
 def of_sweep(session: Session, series: str) -> tuple[Conclusion | None, str]:
-    """Return the conclusion of a sweep as `ragbench compare` shows it; None with the reason where
+    """Return the conclusion of a sweep as `ragbench compare` shows it, and ""; None and the reason where
     its files are not here. 404 where the client has no such sweep.
     """
     with connected(session.database) as connection:
-        lines = newest_runs(connection, session.owner, series)
-    swept = [line for line in lines if line["kind"] == "sweep"]
+        newest = newest_runs(connection, session.owner, series)
+    swept = [row for row in newest if row["kind"] == "sweep"]
     if not swept:
         raise HTTPException(404, "there is no such sweep")
     row, _ = run_row(session, swept[0]["id"])
@@ -34,15 +34,17 @@ def of_sweep(session: Session, series: str) -> tuple[Conclusion | None, str]:
         results = load_results(folder.parent)
     except (DataError, ComparisonError) as exc:
         return None, without_folders(str(exc), session.root)
-    recorded = {line["configuration"] for line in swept}
-    if strangers := [result.name for result in results if result.name not in recorded]:
-        return None, f"{strangers[0]} is in the folder of this sweep, and not among its runs"
+    recorded = {row["configuration"] for row in swept}
+    for result in results:
+        if result.name not in recorded:
+            problem = f"{result.name} is in the folder of this sweep, and not among its runs"
+            return None, problem
     return results.conclude(), ""
 
 
 def of_runs(session: Session, before: str, after: str) -> tuple[Conclusion | None, str]:
-    """Return the conclusion of two runs, the earlier one as the baseline; None with the reason if
-    they cannot be compared.
+    """Return the conclusion of two runs (their ids), `before` as the baseline, and ""; None and the
+    reason if they cannot be compared.
     """
     results = []
     for run_id in (before, after):

@@ -17,15 +17,17 @@ CASES = "test-cases"
 
 
 def write_sent(connection: Connection, client: str, folder: Path) -> None:
-    """Write the files in a client's folder `sent/` whose content differs from the present records."""
+    """Write the files in a client's folder `sent/` whose content differs from the present records:
+    test-cases.jsonl and corpus.jsonl. A file without records is removed.
+    """
     head = json_line({"testset": CASES, "split": "test"})
-    for kind, name, first in ((CASE, CASES, head), (DOCUMENT, "corpus", "")):
+    for kind, name, first_line in ((CASE, CASES, head), (DOCUMENT, "corpus", "")):
         path = folder / f"{name}.jsonl"
         with locked(folder / ".lock", timeout_s=60):
             query = select(item.c.record).where(item.c.client_id == client, item.c.kind == kind)
-            records = connection.execute(query.order_by(item.c.number)).scalars().all()
-            text = "".join([first, *records])
-            if not records:
+            lines = connection.execute(query.order_by(item.c.number)).scalars().all()
+            text = "".join([first_line, *lines])
+            if not lines:
                 path.unlink(missing_ok=True)
             elif not path.exists() or path.read_text(encoding="utf-8") != text:
                 write_durably(path, text)
@@ -39,15 +41,14 @@ def clients_with_documents(
 
     `folders` are the folders of clients; "" is the client of the commands, in `root`.
     """
-    query = select(item.c.client_id).where(item.c.kind == DOCUMENT).distinct()
-    sent = {client: _folder(root, client) for client in connection.execute(query).scalars()}
-    for client, folder in sent.items():
+    with_documents = {}
+    for client, folder in {"": root, **folders}.items():
+        if (folder / "documents").is_dir():
+            with_documents[client] = folder
+    senders = select(item.c.client_id).where(item.c.kind == DOCUMENT).distinct()
+    for client in connection.execute(senders).scalars().all():
+        folder = root / "clients" / client if client else root
         (folder / "sent").mkdir(parents=True, exist_ok=True)
         write_sent(connection, client, folder / "sent")
-    known = {"": root, **folders}
-    others = {client: path for client, path in known.items() if (path / "documents").is_dir()}
-    return {**others, **sent}
-
-
-def _folder(root: Path, client: str) -> Path:
-    return root / "clients" / client if client else root
+        with_documents[client] = folder
+    return with_documents

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import HTTPException
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import and_, delete, func, select, update
 
 from ragbench.service.access import Session
 from ragbench.service.history_database import add_once, connected, content_id, read_rows, write
@@ -19,7 +19,7 @@ MAX_ITEMS = 100_000
 
 def lines(session: Session, kind: str, item_id: str = "", limit: int | None = None) -> list[str]:
     """Return the records of a client in the order in which they came, or the one of this id."""
-    query = select(item.c.record).where(*_of(session, kind, item_id))
+    query = select(item.c.record).where(_is_item(session, kind, item_id))
     query = query.order_by(item.c.number).limit(limit)
     return [row.record for row in read_rows(session.database, query)]
 
@@ -30,30 +30,39 @@ def add(session: Session, kind: str, item_id: str, record: str) -> bool:
     Raises:
         HTTPException: 429, the client has as many as the server keeps for it.
     """
-    row = {"client_id": session.owner, "kind": kind, "record": record}
+    row = {
+        "id": content_id(kind, session.owner, item_id),
+        "client_id": session.owner,
+        "kind": kind,
+        "record": record,
+    }
+    count = select(func.count()).select_from(item).where(_is_item(session, kind))
     with connected(session.database, write=True) as connection:
-        query = select(func.count()).select_from(item).where(*_of(session, kind))
-        if not add_once(connection, item, {"id": content_id(kind, session.owner, item_id), **row}):
+        if not add_once(connection, item, row):
             return False
-        if connection.execute(query).scalar_one() > MAX_ITEMS:
+        if connection.execute(count).scalar_one() > MAX_ITEMS:  # this undoes the transaction
             raise HTTPException(429, f"a client may have {MAX_ITEMS} {kind}s")
     return True
 
 
 def change(session: Session, kind: str, item_id: str, new: Callable[[str], str]) -> str:
-    """Replace a record by `new(record)`, and return the new one; 404 without such a record."""
-    [same] = _of(session, kind, item_id)
+    """Replace a record by `new(record)`, and return the new one; 404 without such a record. No other
+    request changes the record in between.
+    """
+    is_item = _is_item(session, kind, item_id)
     with connected(session.database, write=True) as connection:
-        query = select(item.c.record).where(same).with_for_update()
-        if (record := connection.execute(query).scalar()) is None:
+        query = select(item.c.record).where(is_item).with_for_update()
+        record = connection.execute(query).scalar()
+        if record is None:
             raise HTTPException(404, f"there is no such {kind}")
-        connection.execute(update(item).where(same).values(record=(record := new(record))))
-    return record
+        changed = new(record)
+        connection.execute(update(item).where(is_item).values(record=changed))
+    return changed
 
 
 def remove(session: Session, kind: str, item_id: str = "") -> int:
     """Remove a record, or all of a client; return how many there were."""
-    return write(session.database, delete(item).where(*_of(session, kind, item_id)))
+    return write(session.database, delete(item).where(_is_item(session, kind, item_id)))
 
 
 def export(session: Session) -> None:
@@ -62,7 +71,8 @@ def export(session: Session) -> None:
         write_sent(connection, session.owner, session.folder.sent)
 
 
-def _of(session: Session, kind: str, item_id: str = "") -> tuple[Any, ...]:
+def _is_item(session: Session, kind: str, item_id: str = "") -> Any:
+    """Return a condition of SQL for an item of a client; with the id "" for all items of this kind."""
     if item_id:
-        return (item.c.id == content_id(kind, session.owner, item_id),)
-    return item.c.client_id == session.owner, item.c.kind == kind
+        return item.c.id == content_id(kind, session.owner, item_id)
+    return and_(item.c.client_id == session.owner, item.c.kind == kind)

@@ -52,7 +52,7 @@ class Queue:
 
     def start(self) -> None:
         """Begin to work."""
-        loops = [self._plan, *[self._take] * self.workers]
+        loops = [self._follow_schedules, *[self._work_at_jobs] * self.workers]
         self._threads = [threading.Thread(target=loop, daemon=True) for loop in loops]
         for thread in self._threads:
             thread.start()
@@ -62,7 +62,7 @@ class Queue:
         self._wake.release()
 
     def stop(self) -> None:
-        """Take no job any more; a job that is not finished in time goes back to the queue."""
+        """Take no job any more; a job that is not finished in `grace_s` goes back to the queue."""
         self._stopping.set()
         for _ in range(self.workers):
             self._wake.release()
@@ -73,7 +73,7 @@ class Queue:
         for thread in self._threads:
             thread.join()
 
-    def _plan(self) -> None:
+    def _follow_schedules(self) -> None:
         """Put due schedules into the queue, and check alerts, every 20 seconds until the server stops."""
         while not self._stopping.is_set():
             try:
@@ -84,20 +84,24 @@ class Queue:
                 _LOG.exception("schedules could not be looked at")
             self._stopping.wait(_PLAN_S)
 
-    def _take(self) -> None:
-        """Do one job after the other until the server stops; without jobs look for new ones every
-        second, and when `wake` is called.
+    def _work_at_jobs(self) -> None:
+        """Do the jobs of the queue until the server stops; without jobs look for new ones every second,
+        and when `wake` is called.
         """
         holder = new_holder()
         while not self._stopping.is_set():
             try:
-                while not self._stopping.is_set():
-                    claimed = claim_job(self.database, holder, self.lease_s)
-                    if claimed is None:
-                        break
-                    complete_job(claimed, holder, self.database, self._work, self.lease_s)
+                self._empty_queue(holder)
             except Exception:
                 _LOG.exception(
                     "a job could not be completed; it is tried again when its lease has run out"
                 )
             self._wake.acquire(timeout=1.0)
+
+    def _empty_queue(self, holder: str) -> None:
+        """Do one job after the other, until there is none or the server stops."""
+        while not self._stopping.is_set():
+            claimed = claim_job(self.database, holder, self.lease_s)
+            if claimed is None:
+                return
+            complete_job(claimed, holder, self.database, self._work, self.lease_s)

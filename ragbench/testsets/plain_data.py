@@ -22,40 +22,49 @@ def rows_of_data(data: Any) -> list[dict[str, Any]]:
     Raises:
         DataError: the data has another form.
     """
-    if hasattr(data, "itertuples"):
+    if hasattr(data, "itertuples"):  # a frame of pandas
         data = data.to_dict("records")
-    elif isinstance(data, Mapping):
-        data = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
+    elif isinstance(data, Mapping):  # column -> its values
+        rows = zip(*data.values(), strict=True)
+        data = [dict(zip(data, row, strict=True)) for row in rows]
     elif isinstance(data, bytes) or not isinstance(data, Iterable):
         raise DataError(
             f"the data is {type(data).__name__}; expected a Dataset, its name, questions, rows (a "
             "DataFrame, dicts or test cases with question, answer, contexts, reference), or the "
             "tuple (corpus, queries, qrels)"
         )
-    numbered = enumerate(with_whole_numbers([_row(item) for item in data]), 1)
+    numbered = enumerate(with_whole_numbers([_plain_row(item) for item in data]), 1)
     return [row for _, row in one_per_question(numbered)]
 
 
-def _row(item: Any) -> dict[str, Any]:
-    """Return the fields of a question, a mapping or an object; an empty cell (NaN, NA) becomes None,
-    an array a list.
+def _plain_row(item: Any) -> dict[str, Any]:
+    """Return an item of the data as a row of plain values: an empty cell (NaN, NA) becomes None, an
+    array a list.
     """
-    if isinstance(item, str):
-        fields: Mapping[str, Any] = {QUESTIONS[0]: item}
-    elif isinstance(item, Mapping):
-        fields = item
-    else:
-        fields = getattr(item, "__dict__", {})
-        if not fields:
-            raise DataError(
-                f"a row is {type(item).__name__}; expected a question, or a dict such as "
-                "{'question': ..., 'answer': ..., 'contexts': [...]}"
-            )
     row = {}
-    for name, value in fields.items():
+    for name, value in _fields_of(item).items():
         plain = value.tolist() if hasattr(value, "tolist") else value
         row[name] = None if is_missing(plain) else plain
     return row
+
+
+def _fields_of(item: Any) -> Mapping[str, Any]:
+    """Return the fields of an item: a mapping, an object with attributes, or the text of a question.
+
+    Raises:
+        DataError: it is anything else.
+    """
+    if isinstance(item, str):
+        return {QUESTIONS[0]: item}
+    if isinstance(item, Mapping):
+        return item
+    attributes: Mapping[str, Any] = getattr(item, "__dict__", {})
+    if not attributes:
+        raise DataError(
+            f"a row is {type(item).__name__}; expected a question, or a dict such as "
+            "{'question': ..., 'answer': ..., 'contexts': [...]}"
+        )
+    return attributes
 
 
 def dataset_of(data: Any) -> Dataset:

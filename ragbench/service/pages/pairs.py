@@ -18,8 +18,8 @@ _CHANGES = {("passed", "failed"): "newly failing", ("failed", "passed"): "fixed"
 
 
 def comparable_runs(runs: Sequence[Json], chosen: str = "") -> dict[str, list[Json]]:
-    """Return each client and dataset that has two runs or more -> its runs; only the dataset of the
-    `chosen` run, by its id, unless that is "".
+    """Return "client dataset" -> its runs, for each dataset that has two runs or more; with the id of a
+    `chosen` run only for its dataset.
     """
     comparable = {}
     by_dataset = grouped(runs, lambda row: f"{row['client_id']} {row['dataset']}".strip())
@@ -31,13 +31,19 @@ def comparable_runs(runs: Sequence[Json], chosen: str = "") -> dict[str, list[Js
 
 
 def by_perspective(measures: Sequence[Json]) -> list[tuple[str, list[Json]]]:
-    """Return perspective -> its rows in the order of a report, before them the measure that decides."""
+    """Return (perspective, rows of its measures) pairs in the order of a report, after the measure that
+    decides as ("decides", [row]). Measures without a perspective come last, as "other".
+    """
+    groups: list[tuple[str, list[Json]]] = []
     deciding = [row for row in measures if row["decision"]]
+    if deciding:
+        groups.append(("decides", deciding))
     others = [row for row in measures if not row["decision"]]
-    groups = grouped(others, lambda row: perspective_of(row["measure"]))
-    names = [name for name in (*PERSPECTIVES, "") if name in groups]
-    first = [("decides", deciding)] if deciding else []
-    return first + [(name or "other", groups[name]) for name in names]
+    rows_of = grouped(others, lambda row: perspective_of(row["measure"]))
+    for perspective in (*PERSPECTIVES, ""):
+        if perspective in rows_of:
+            groups.append((perspective or "other", rows_of[perspective]))
+    return groups
 
 
 def question_rows(session: Session, before: Json, after: Json) -> list[dict[str, Any]]:
@@ -49,23 +55,24 @@ def question_rows(session: Session, before: Json, after: Json) -> list[dict[str,
     rows = []
     for query_id, case_before in cases_before.items():
         case_after = cases_after.get(query_id)
-        if case_after is None or case_after["question"] != case_before["question"]:
-            continue
-        sides = []
-        for case in (case_before, case_after):
-            sides.append({"state": _STATES[case["passed"]], "answer": _cut(case["answer"])})
-        change = _CHANGES.get((sides[0]["state"], sides[1]["state"]), "")
-        rows.append(
-            {
-                "query_id": query_id,
-                "question": case_before["question"],
-                "change": change,
-                "sides": sides,
-            }
-        )
+        if case_after is not None and case_after["question"] == case_before["question"]:
+            rows.append(_question_row(case_before, case_after))
     order = ["newly failing", "fixed", ""]
     rows.sort(key=lambda row: order.index(row["change"]))
     return rows[:_MAX_QUESTIONS]
+
+
+def _question_row(case_before: Json, case_after: Json) -> dict[str, Any]:
+    """Return a question with its change ("" for none) and both sides: state and answer in each run."""
+    sides = []
+    for case in (case_before, case_after):
+        sides.append({"state": _STATES[case["passed"]], "answer": _cut(case["answer"])})
+    return {
+        "query_id": case_before["query_id"],
+        "question": case_before["question"],
+        "change": _CHANGES.get((sides[0]["state"], sides[1]["state"]), ""),
+        "sides": sides,
+    }
 
 
 def _cases_by_id(session: Session, row: Json) -> dict[str, Json]:

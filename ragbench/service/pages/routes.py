@@ -49,7 +49,8 @@ def style() -> Response:
 @router.post("/login")
 def log_in(request: Request, form: FormFields) -> Response:
     """Begin a session with a key; its cookie opens nothing but these pages and the API."""
-    if (key := key_of(request, form.get("key", ""))) is None:
+    key = key_of(request, form.get("key", ""))
+    if key is None:
         raise HTTPException(401, "This key opens nothing.")
     token = open_session(key.id, database=request.app.state.database)
     response = RedirectResponse("/", 303)
@@ -100,10 +101,10 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
 
 @router.get("/series")
 def read_series(who: Visitor, series: str, configuration: str, measure: str = "") -> HTMLResponse:
-    """Show the measures of a configuration over time."""
+    """Show the measures of a configuration over time: the first ones, or the one that is chosen."""
     with connected(who.database) as connection:
-        lines = recorded_runs.newest_runs(connection, who.owner, series)
-        newest = {row["configuration"]: row["id"] for row in lines}
+        newest_runs = recorded_runs.newest_runs(connection, who.owner, series)
+        newest = {row["configuration"]: row["id"] for row in newest_runs}
         if configuration not in newest:
             raise HTTPException(404, "there is no such series")
         names = views.measures_of(connection, [newest[configuration]])
@@ -159,14 +160,13 @@ def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     row, scores = run_row(who, run_id)
     with connected(who.database) as connection:
         previous = recorded_runs.previous_run(connection, row)
-    previous_id = previous["id"] if previous else ""
     result = result_of_run(who, row)
     return page(
         who.request,
         "run",
         run=row,
         scores=records(scores),
-        before=previous_id,
+        before=previous["id"] if previous else "",
         decided=decided_of([run_id], who.database).get(run_id),
         verdict=None if result is None else banner(result),
     )
@@ -187,11 +187,13 @@ def report(who: Visitor, run_id: str) -> HTMLResponse:
 
 @router.get("/compare")
 def compare(who: Visitor, a: str = "", b: str = "") -> HTMLResponse:
-    """Compare two runs."""
-    groups = pairs.comparable_runs(records(recorded_runs.history(limit=200, **who.scope)), a)
+    """Compare two runs; without both, show which runs can be compared with `a`, or with each other."""
+    newest = records(recorded_runs.history(limit=200, **who.scope))
+    groups = pairs.comparable_runs(newest, a)
     comparison = None
     if a and b:
-        before, after = run_row(who, a)[0], run_row(who, b)[0]
+        before, _ = run_row(who, a)
+        after, _ = run_row(who, b)
         comparison = api.compare(who, a, b)
         comparison |= {"before": before, "after": after}
         comparison["groups"] = pairs.by_perspective(comparison.pop("measures"))
@@ -203,13 +205,13 @@ def compare(who: Visitor, a: str = "", b: str = "") -> HTMLResponse:
 def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
     """Show the jobs that run, the schedules, and the alerts.
 
-    Following, it is loaded again every few seconds while a job is under way, and has no form that
-    this would empty.
+    With `follow` the page is loaded again every few seconds while a job is under way, and has no form
+    that this would empty.
     """
-    return _schedules(who, follow=follow)
+    return _schedules_page(who, follow=follow)
 
 
-def _schedules(
+def _schedules_page(
     who: Visitor,
     *,
     follow: bool = False,
@@ -217,10 +219,13 @@ def _schedules(
     problem: str = "",
     form: Mapping[str, str] = MappingProxyType({}),
 ) -> HTMLResponse:
-    """Show the schedules, with the form as it was sent and its errors."""
-    jobs, rules = api.list_jobs(who), api.list_alerts(who)
+    """Show the page of jobs, schedules and alerts; after a form that was refused with its fields as they
+    were sent (`form`), and with the `problem`.
+    """
+    jobs = api.list_jobs(who)
+    rules = api.list_alerts(who)
     alerts = raised_alerts(limit=200, database=who.database)
-    if who.client is not None:
+    if who.client is not None:  # only of the rules that this client may see
         alerts = alerts[alerts["rule_id"].isin([rule["id"] for rule in rules])]
     busy = any(job["state"] in ("waiting", "running") for job in jobs)
     return page(
@@ -243,15 +248,16 @@ def _schedules(
 
 @router.post("/schedules/run")
 def start_run(who: Runner, form: FormFields) -> Response:
-    """Start an evaluation now."""
+    """Start an evaluation now, and follow it on the page of schedules; a form that is refused is shown
+    again with the problem.
+    """
+    fields = {name: form.get(name, "") for name in ("dataset", "system", "series")}
     try:
-        body = RunBody.model_validate(
-            {name: form.get(name, "") for name in ("dataset", "system", "series")}
-        )
-        api.start_run(who, body)
+        api.start_run(who, RunBody.model_validate(fields))
     except ValidationError as exc:
         problem = "; ".join(f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors())
-        return _schedules(who, status=422, problem=problem, form=form)
+        return _schedules_page(who, status=422, problem=problem, form=form)
     except HTTPException as exc:
-        return _schedules(who, status=exc.status_code, problem=exc.detail, form=form)
-    return RedirectResponse(f"/schedules?{urlencode({'follow': 1, 'client': who.owner})}", 303)
+        return _schedules_page(who, status=exc.status_code, problem=exc.detail, form=form)
+    query = urlencode({"follow": 1, "client": who.owner})
+    return RedirectResponse(f"/schedules?{query}", 303)

@@ -56,29 +56,30 @@ def measures_of(connection: Connection, ids: list[str]) -> list[str]:
 
 
 def _first_of(names: Collection[str]) -> list[str]:
-    """Return the measures of the first charts that a run has, in their order."""
+    """Return the measures of the first charts that a run has, in their order: each by its name, at the
+    depth 5, or else at another depth.
+
+    >>> _first_of({"nDCG@10", "R@10", "P@5", "P@10", "pass_rate"})
+    ['pass_rate', 'P@5', 'R@10']
+    """
     first = []
     for beginning in _FIRST:
         at_depths = sorted(name for name in names if re.fullmatch(rf"{beginning}\d+", name))
-        for name in (beginning, f"{beginning}5", *at_depths):
-            if name in names:
-                first.append(name)
-                break
+        candidates = (beginning, f"{beginning}5", *at_depths)
+        first += [name for name in candidates if name in names][:1]
     return first
 
 
 def panels(session: Session, series: str, configuration: str, measures: list[str]) -> list[Json]:
-    """Return the panel of each of these measures, with its `state`."""
+    """Return the panel of each of these measures in a configuration, with its `state`; of several
+    measures also the panel of the costs, if there are any.
+    """
     charts: list[Json] = []
     runs = pd.DataFrame()
     for measure in measures:
-        runs = measure_trends.trend(
-            measure, series=series, client=session.owner, database=session.database
-        )
-        runs = runs[runs["configuration"] == configuration].tail(_RUNS)
-        charts.append(
-            {**_panel(measure, meaning_of(measure), runs), "state": state_of(runs)},
-        )
+        trend = measure_trends.trend(measure, series=series, **session.ownership)
+        runs = trend[trend["configuration"] == configuration].tail(_RUNS)
+        charts.append({**_panel(measure, meaning_of(measure), runs), "state": state_of(runs)})
     if len(measures) > 1 and (runs["cost_usd"] > 0).any():
         charts.append(_cost_panel(runs))
     return charts
@@ -164,10 +165,11 @@ def newest_of_clients(session: Session) -> list[Json]:
     with connected(session.database) as connection:
         newest = newest_runs(connection, session.client)
     by_client = grouped(newest, lambda row: row["client_id"])
-    rows = [runs[0] for _, runs in sorted(by_client.items())]
+    rows = [newest_first[0] for _, newest_first in sorted(by_client.items())]
     query = select(score.c.run_id, score.c.measure, score.c.mean)
     query = query.where(score.c.run_id.in_([row["id"] for row in rows]))
-    values = read_rows(session.database, query.where(score.c.measure.in_(OF_CLIENTS)))
+    scores = read_rows(session.database, query.where(score.c.measure.in_(OF_CLIENTS)))
+    scores_of_run = grouped(scores, lambda score: score.run_id)
     for row in rows:
-        row["values"] = {each.measure: each.mean for each in values if each.run_id == row["id"]}
+        row["values"] = {each.measure: each.mean for each in scores_of_run.get(row["id"], ())}
     return rows
