@@ -94,17 +94,11 @@ def add_alert(
         ConfigError: the rule, its measure, a target or `remind_days` cannot be used.
         DataError: the database cannot be used.
     """
-    rule = " ".join(rule.split())
     check_targets(to)
     if remind_days < 0:
         raise ConfigError(f"remind_days is {remind_days}; expected days, or 0 for no reminder")
     with connected(database, write=True) as connection:
-        if match := _THRESHOLD.fullmatch(rule):
-            name, sign, number = match.groups()
-            limit = float(number)
-            rule = f"{_recorded_name(connection, name, limit)}{sign}{limit:g}"
-        elif rule not in ("drift", "failed"):
-            raise ConfigError(f"{rule!r} is not a rule; expected such as {_EXPECTED}")
+        rule = _canonical_rule(connection, " ".join(rule.split()))
         rule_id = content_id("rule", client, series, rule)
         row = {
             "client_id": client,
@@ -117,6 +111,22 @@ def add_alert(
         }
         replace_row(connection, alert_rule, {"id": rule_id, **row})
     return rule_id
+
+
+def _canonical_rule(connection: Connection, rule: str) -> str:
+    """Return a rule as it is stored: "claim_support < 0.80" is "claim_support<0.8".
+
+    Raises:
+        ConfigError: it is not a rule, or its measure or limit cannot be used.
+    """
+    match = _THRESHOLD.fullmatch(rule)
+    if match is None:
+        if rule not in ("drift", "failed"):
+            raise ConfigError(f"{rule!r} is not a rule; expected such as {_EXPECTED}")
+        return rule
+    name, sign, number = match.groups()
+    limit = float(number)
+    return f"{_recorded_name(connection, name, limit)}{sign}{limit:g}"
 
 
 def check_targets(to: Sequence[str]) -> None:
@@ -573,11 +583,7 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
         if row.state == "waiting":
             _LOG.warning("%s", row.text)
         targets = json.loads(row.targets)
-        errors = {}
-        for target in targets:
-            if error := _send(target, row.text, _TYPES[row.kind]):
-                errors[target] = error
-                _LOG.warning("an alert could not be sent to %s: %s", target, error)
+        errors = _send_to_all(targets, row.text, _TYPES[row.kind])
         state = "sent" if targets else "logged"
         if errors:
             state = "failed"
@@ -587,6 +593,16 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
             "error": "; ".join(f"{target}: {error}" for target, error in errors.items()),
         }
         write(database, update(alert).where(alert.c.id == row.id).values(values))
+
+
+def _send_to_all(targets: Sequence[str], text: str, notify_type: str) -> dict[str, str]:
+    """Send a text to targets; return target -> error for those that did not get it."""
+    errors = {}
+    for target in targets:
+        if error := _send(target, text, notify_type):
+            errors[target] = error
+            _LOG.warning("an alert could not be sent to %s: %s", target, error)
+    return errors
 
 
 def _claim_alert(database: str, row: _Row) -> bool:

@@ -36,7 +36,7 @@ from ragbench.service.history_database import (
     timestamp,
     write,
 )
-from ragbench.service.recording import number_of_dataset, pairs_of, rows_of, store
+from ragbench.service.recording import Rows, number_of_dataset, pairs_of, rows_of, store
 from ragbench.service.tables import job, schedule, series_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.newest import newest_testset
@@ -279,10 +279,8 @@ def complete_job(
         return None
     except (RagbenchError, OSError) as exc:
         exit_code, output, folder = 2, str(exc), None
-    run_rows = None  # of the run that the job recorded, if any
-    is_incomplete = folder is not None and not (folder / "config.json").is_file()
-    if folder is not None and not is_incomplete:
-        run_rows = rows_of(load_result(folder), folder, claimed.client_id, series_of(claimed))
+    run_rows = None if folder is None else _rows_of_result(claimed, folder)
+    is_incomplete = folder is not None and run_rows is None
     has_failed = exit_code not in (0, 1) or is_incomplete  # 1: targets were missed
     testset = None if has_failed else _testset_of_job(claimed)
     output = output[-_OUTPUT:]
@@ -301,6 +299,15 @@ def complete_job(
         if run_rows is not None and store(connection, run_rows):
             raise_alerts(connection, run_rows.run)
     return RunOutcome(series_of(claimed), claimed.due_at, exit_code, output)
+
+
+def _rows_of_result(claimed: Row[Any], folder: Path) -> Rows | None:
+    """Return the rows that record the result of a job in a folder; None if it broke off before it wrote
+    the result.
+    """
+    if not (folder / "config.json").is_file():
+        return None
+    return rows_of(load_result(folder), folder, claimed.client_id, series_of(claimed))
 
 
 def _record_testset(connection: Connection, claimed: Row[Any], testset: Dataset) -> None:
@@ -392,7 +399,7 @@ def place_of(claimed: Row[Any]) -> Path:
         if owner:
             # signs that would lead to another folder are replaced
             place /= re.sub(r"^\.+|[^\w .+-]", _escaped, owner)
-    return place / name
+    return Path(place, name)
 
 
 def progress_of(result: Path) -> Path:

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,16 +72,15 @@ async def _lines_of(content: bytes, form: str, name: str) -> str:
     environment = {each: os.environ[each] for each in _ENVIRONMENT if each in os.environ}
     command = [*_PROGRAM, form, name]
     reply = {}
-    errors = f"no reply within {_WALL_S} s"
     try:
-        with anyio.fail_after(_WALL_S):
+        with anyio.fail_after(_WALL_S):  # kills the process
             done = await anyio.run_process(command, input=content, check=False, env=environment)
-        errors = done.stderr.decode(errors="replace")
-        reply = json.loads(done.stdout)
     except TimeoutError:
-        pass  # the process has been killed
-    except ValueError:
-        pass  # the process ended before its reply, which is then not JSON; `errors` has why
+        errors = f"no reply within {_WALL_S} s"
+    else:
+        errors = done.stderr.decode(errors="replace")
+        with suppress(ValueError):  # the process ended before its reply; `errors` has why
+            reply = json.loads(done.stdout)
     if "lines" in reply:
         return str(reply["lines"])
     if "error" in reply:

@@ -88,22 +88,25 @@ def merge_ground_truths(
         record = records.get(query_id, {})
         if _has_answer(record) and is_by_hand({**record, "answer": record["ground_truth"]}):
             continue
-        grades = dataset.qrels.get(query_id, {})
-        relevant = [doc_id for doc_id, grade in grades.items() if grade >= 1]
-        records[query_id] = {
-            "query_id": query_id,
-            "query": dataset.queries[query_id],
-            "expected_document_ids": sorted(relevant, key=lambda doc_id: -grades[doc_id]),
-            **record,  # its other fields stay
-            "ground_truth": new["answer"],
-            "generated": new["generated"],
-        }
+        generated = {"ground_truth": new["answer"], "generated": new["generated"]}
+        records[query_id] = {**_new_record(dataset, query_id), **record, **generated}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(list(records.values()), ensure_ascii=False, indent=2)
         write_durably(path, f"{text}\n")
     except OSError as exc:
         raise unwritable(path, exc) from exc
+
+
+def _new_record(dataset: Dataset, query_id: str) -> dict[str, Any]:
+    """Return the record of a question without an answer; expected documents by falling grade."""
+    grades = dataset.qrels.get(query_id, {})
+    relevant = [doc_id for doc_id, grade in grades.items() if grade >= 1]
+    return {
+        "query_id": query_id,
+        "query": dataset.queries[query_id],
+        "expected_document_ids": sorted(relevant, key=lambda doc_id: -grades[doc_id]),
+    }
 
 
 def _has_answer(record: Mapping[str, Any]) -> bool:

@@ -63,7 +63,7 @@ from ragbench.testsets.problems import Problem, nearest
 from ragbench.testsets.published import NO_QUESTION, expanded_row, refuse_foreign, refuse_trec
 from ragbench.testsets.record_labels import Labels, Quote, labels_of
 from ragbench.testsets.traces import trace_records
-from ragbench.types import Document, Span
+from ragbench.types import Case, Document, Span
 
 _PARTS_OF_PASSAGE = {"id": PASSAGE_IDS, "text": PASSAGES, "score": PASSAGE_SCORES}
 """Part of a retrieved passage -> the names that its column may have."""
@@ -552,13 +552,65 @@ class _CaseAdder:
         line = check(CaseLine, labelled, self._content, is_lenient=labels.is_foreign)
         if line is None:  # `check` has noted why
             return
-        entry = _with_foreign_labels(
-            entry_of(line, labelled), labels, record, self._ids, self._texts, self.flaws
-        )
+        entry = self._with_foreign_labels(entry_of(line, labelled), labels, record.value)
         has_id = not labels.case.keys().isdisjoint(("query_id", "id", "case_id"))
         if not has_id and not line.turns:
             entry = self._with_unique_id(entry)
         self._add_or_join(entry, record)
+
+    def _with_foreign_labels(
+        self, entry: Entry, labels: Labels, fields: Mapping[str, Any]
+    ) -> Entry:
+        """Return a case with the labels that only other tools' records have: quotes and names of
+        documents, which are looked up in the corpus, TREC's nuggets and promptfoo's assertions.
+
+        Texts and names that cannot be used go to the metadata of the case, and their kinds to `flaws`.
+
+        Args:
+            labels: the labels in the record of the case.
+            fields: the fields of the record.
+        """
+        lookup = _look_up(labels, self._ids, self._texts)
+        importance_of = _importance_of_facts(fields.get("nuggets"))
+        assertions = _labels_of_assertions(fields.get("assert"))
+        metadata = {
+            "reference_contexts": lookup.unmatched,
+            "sources": lookup.absent,
+            "okay_facts": [fact for fact, value in importance_of.items() if value == "okay"],
+            "alternatives": [[*map(self._ids.id_of, group)] for group in labels.alternatives],
+        }
+        filled = {name: value for name, value in metadata.items() if value}
+        facts = [(fact,) for fact in importance_of]  # without aliases
+        old = entry.case
+        case = replace(
+            old,
+            evidence=tuple(dict.fromkeys((*old.evidence, *lookup.spans))),
+            reference_answer=[*assertions["reference"], old.reference_answer][0],
+            gold_facts=(*old.gold_facts, *facts),
+            required_keywords=(*old.required_keywords, *assertions["required"]),
+            forbidden_claims=(*old.forbidden_claims, *assertions["forbidden"]),
+            metadata={**old.metadata, **filled},
+        )
+        self._note_flaws(case, labels, lookup, assertions["unread"])
+        grades = dict.fromkeys(lookup.relevant, 1)
+        return entry._replace(case=case, relevant={**grades, **entry.relevant})
+
+    def _note_flaws(
+        self, case: Case, labels: Labels, lookup: "_Lookup", unread_assertions: Iterable[str]
+    ) -> None:
+        """Note in `flaws` what of a record is not read as a user may expect."""
+        flaws = []
+        if lookup.unmatched:
+            flaws.append(_WITHOUT_DOCUMENTS if self._ids.is_empty else _UNMATCHED)
+        if "other_references" in case.metadata:
+            flaws.append(_SEVERAL)
+        if labels.alternatives:
+            flaws.append(_ALTERNATIVES)
+        flaws += [f"assertions {kind!r} are not read" for kind in unread_assertions]
+        if labels.doubtful:
+            flaws.append(_DOUBTFUL)
+        for flaw in flaws:
+            self.flaws[flaw].append(case.query_id)
 
     def _with_unique_id(self, entry: Entry) -> Entry:
         """Return a case whose id was derived from its question, with a number if an earlier case asks
@@ -628,55 +680,6 @@ def _joined_rows(first: Entry, second: Entry) -> Entry | None:
         relevant={**first.relevant, **second.relevant},
         quotes=(*first.quotes, *second.quotes),
     )
-
-
-def _with_foreign_labels(
-    entry: Entry,
-    labels: Labels,
-    record: Record,
-    ids: DocumentIds,
-    texts: Texts,
-    flaws: Flaws,
-) -> Entry:
-    """Return a case with the labels that only other tools' records have: quotes and names of documents,
-    which are looked up in the corpus, TREC's nuggets and promptfoo's assertions.
-
-    Texts and names that cannot be used go to the metadata of the case. Each kind of flaw in the case
-    adds its id to `flaws`.
-    """
-    lookup = _look_up(labels, ids, texts)
-    importance_of = _importance_of_facts(record.value.get("nuggets"))
-    assertions = _labels_of_assertions(record.value.get("assert"))
-    metadata = {
-        "reference_contexts": lookup.unmatched,
-        "sources": lookup.absent,
-        "okay_facts": [fact for fact, value in importance_of.items() if value == "okay"],
-        "alternatives": [[*map(ids.id_of, group)] for group in labels.alternatives],
-    }
-    filled = {name: value for name, value in metadata.items() if value}
-    facts = [(fact,) for fact in importance_of]  # without aliases
-    references = [*assertions["reference"], entry.case.reference_answer]
-    case = replace(
-        entry.case,
-        evidence=tuple(dict.fromkeys((*entry.case.evidence, *lookup.spans))),
-        reference_answer=references[0],
-        gold_facts=(*entry.case.gold_facts, *facts),
-        required_keywords=(*entry.case.required_keywords, *assertions["required"]),
-        forbidden_claims=(*entry.case.forbidden_claims, *assertions["forbidden"]),
-        metadata={**entry.case.metadata, **filled},
-    )
-    if lookup.unmatched:
-        flaws[_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED].append(case.query_id)
-    if "other_references" in case.metadata:
-        flaws[_SEVERAL].append(case.query_id)
-    if labels.alternatives:
-        flaws[_ALTERNATIVES].append(case.query_id)
-    for kind in assertions["unread"]:
-        flaws[f"assertions {kind!r} are not read"].append(case.query_id)
-    if labels.doubtful:
-        flaws[_DOUBTFUL].append(case.query_id)
-    grades = dict.fromkeys(lookup.relevant, 1)
-    return entry._replace(case=case, relevant={**grades, **entry.relevant})
 
 
 class _Lookup(NamedTuple):

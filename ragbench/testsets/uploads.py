@@ -16,6 +16,7 @@ from typing import Any
 
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import check_evidence, to_dataset
+from ragbench.testsets.cases import Content
 from ragbench.testsets.forms import content_of, read_lines, read_value, text_of
 from ragbench.testsets.located_data import NoPlainValueError, parse
 from ragbench.testsets.problems import refuse
@@ -51,15 +52,7 @@ def read_upload(raw: bytes, form: str, name: str) -> Dataset:
     """
     check_size(raw, form)
     file = f"{name}.{form}"
-    if form == "jsonl":
-        content = read_lines(raw, file)
-    else:
-        try:
-            record = parse(raw, file)
-        except NoPlainValueError as exc:
-            raise DataError(str(exc.problem)) from exc
-        _check_number(_longest_list(record.value))
-        content = read_value(record)
+    content = read_lines(raw, file) if form == "jsonl" else _read_value(raw, file)
     if content.corpus:
         raise DataError(
             "corpus refers to documents elsewhere, which are not read; send them in the body, or to "
@@ -68,6 +61,16 @@ def read_upload(raw: bytes, form: str, name: str) -> Dataset:
     content.problems += check_evidence(content, content.documents)
     refuse(name, content.problems)
     return to_dataset(name, content, content.documents, name)
+
+
+def _read_value(raw: bytes, file: str) -> Content:
+    """Return the content of a YAML or JSON text; DataError if it is neither, or has too many cases."""
+    try:
+        record = parse(raw, file)
+    except NoPlainValueError as exc:
+        raise DataError(str(exc.problem)) from exc
+    _check_number(_longest_list(record.value))
+    return read_value(record)
 
 
 def check_size(raw: bytes, form: str) -> None:

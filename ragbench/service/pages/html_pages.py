@@ -79,22 +79,22 @@ class PageRoute(APIRoute):
         """Return the handler of requests."""
         answer = super().get_route_handler()
 
-        async def handled(request: Request) -> Response:
-            status = 422
-            template = "error"
+        async def answer_with_pages(request: Request) -> Response:
             try:
                 return await answer(request)
-            except RequestValidationError:
-                text = "The address or the form is not complete."
-            except HTTPException as exc:
-                status = exc.status_code
-                text = exc.detail
-                if status == 401:
-                    template = "login"
-                    if text == NO_KEY:
-                        text = ""
-            except RagbenchError as exc:
-                text = without_folders(str(exc), request.app.state.root)
-            return page(request, template, status, text=text)
+            except (RequestValidationError, HTTPException, RagbenchError) as exc:
+                return _error_page(request, exc)
 
-        return handled
+        return answer_with_pages
+
+
+def _error_page(request: Request, exc: Exception) -> HTMLResponse:
+    """Return the page for an error of a request; for a visitor without a key the page to log in."""
+    if isinstance(exc, HTTPException) and exc.status_code == 401:
+        return page(request, "login", 401, text="" if exc.detail == NO_KEY else exc.detail)
+    if isinstance(exc, HTTPException):
+        return page(request, "error", exc.status_code, text=exc.detail)
+    if isinstance(exc, RequestValidationError):
+        return page(request, "error", 422, text="The address or the form is not complete.")
+    text = without_folders(str(exc), request.app.state.root)
+    return page(request, "error", 422, text=text)
