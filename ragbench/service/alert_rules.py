@@ -259,6 +259,9 @@ class _Finding(NamedTuple):
     facts: Sequence[str] = ()
 
 
+_UNKNOWN = _Finding(None)
+
+
 class _Subject(NamedTuple):
     """A run or a job at which a rule is checked.
 
@@ -307,7 +310,12 @@ def raise_alerts(connection: Connection, run: Json) -> None:
             shared.append("epoch")
         is_alike = and_(*(column[name] == run[name] for name in shared))
         subject = _Subject(
-            run["id"], run["made_at"], run["series"], column.id, column.made_at, is_alike
+            run["id"],
+            at=run["made_at"],
+            series=run["series"],
+            id_column=column.id,
+            time_column=column.made_at,
+            is_alike=is_alike,
         )
         finding = finding._replace(facts=[*finding.facts, *lines])
         _write_alert(connection, rule, subject, finding)
@@ -324,8 +332,8 @@ def _lines_about(run: Json) -> list[str]:
 
 
 def _open_episode(connection: Connection, rule: _Row, subject: _Subject) -> _Episode | None:
-    """Return the episode of a rule that is open before a run or a job: a breach without a recovery
-    since. None if no episode is open.
+    """Return the episode of a rule (the time from a breach to the recovery) that is open before a run or
+    a job; None if no episode is open.
     """
     time = subject.time_column
     query = select(alert.c.kind, time.label("time"))
@@ -353,7 +361,7 @@ def _failed_finding(connection: Connection, run: Json) -> _Finding:
     nothing decides whether it passed.
     """
     if run["passed"] is None:
-        return _Finding(None)
+        return _UNKNOWN
     facts = [*_facts_about(connection, run, "pass_rate")]
     if run["passed"]:
         return _Finding(False, "targets are met", facts)
@@ -372,25 +380,25 @@ def _threshold_finding(connection: Connection, run: Json, rule: _Row) -> _Findin
     """
     match = _THRESHOLD.fullmatch(rule.rule)
     if match is None:
-        return _Finding(None)
+        return _UNKNOWN
     measure, sign, text = match.groups()
     limit = float(text)
     score = _score(connection, run["id"], measure)
     if score is None:
-        return _Finding(None)
+        return _UNKNOWN
     compared = measure
     deciding = score.mean
     if not rule.point:  # if this end of the interval is beyond the limit, the whole interval is
         compared = f"the whole interval of {measure}"
         deciding = score.ci_high if sign == "<" else score.ci_low
     if deciding is None:  # a mean without an interval
-        return _Finding(None)
+        return _UNKNOWN
     facts = [*_facts_about(connection, run, measure)]
     side = "below" if sign == "<" else "above"
     if _is_beyond(deciding, sign, limit):
         return _Finding(True, f"{compared} is {side} {text}", facts)
     if _is_beyond(score.mean, sign, limit):  # the interval holds the limit
-        return _Finding(None)
+        return _UNKNOWN
     return _Finding(False, f"{measure} is not {side} {text}", facts)
 
 
@@ -433,8 +441,7 @@ def _recovery_finding(
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
     """Check the rules "failed" at the jobs that ended in the last day, then send all alerts.
 
-    Only jobs count that ended after the rule was made. An evaluation that missed its targets is
-    reported by its run, not by its job.
+    An evaluation that missed its targets is reported by its run, not by its job.
 
     Args:
         at: the time, for tests; None = now.
@@ -445,11 +452,18 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
         ended_jobs = _jobs_ended_since(connection, since) if rules else ()
         for job in ended_jobs:
             for rule in rules:
-                is_of_client = rule.client_id in (EVERY_CLIENT, job.client_id)
-                is_of_series = rule.series in ("", series_of(job))
-                if is_of_client and is_of_series and job.ended_at > rule.made_at:
+                if _is_about(rule, job):
                     _check_job(connection, rule, job)
     send_alerts(database, again=True)
+
+
+def _is_about(rule: _Row, job: _Row) -> bool:
+    """Return True if a rule is about the client and the series of a job, and was made before the job
+    ended.
+    """
+    is_of_client = rule.client_id in (EVERY_CLIENT, job.client_id)
+    is_of_series = rule.series in ("", series_of(job))
+    return is_of_client and is_of_series and job.ended_at > rule.made_at
 
 
 def _jobs_ended_since(connection: Connection, since: str) -> Sequence[_Row]:
@@ -464,7 +478,8 @@ def _jobs_ended_since(connection: Connection, since: str) -> Sequence[_Row]:
 
 
 def _check_job(connection: Connection, rule: _Row, ended: _Row) -> None:
-    """Write an alert if a job begins, repeats or ends an episode of the rule "failed".
+    """Check a rule "failed" at a job that ended, and write an alert if a failure begins, goes on or is
+    over.
 
     Args:
         ended: the job with its schedule, as from `_jobs_ended_since`.
@@ -476,16 +491,23 @@ def _check_job(connection: Connection, rule: _Row, ended: _Row) -> None:
     last_lines = (ended.output or "").strip().splitlines()[-1:]
     facts = [*last_lines, f"Look: {ended.folder}; ragbench schedule list"]
     job = tables.job.c
-    is_of_schedule = job.schedule_id == ended.id
     subject = _Subject(
-        ended.job_id, ended.due_at, series_of(ended), job.id, job.due_at, is_of_schedule
+        ended.job_id,
+        at=ended.due_at,
+        series=series_of(ended),
+        id_column=job.id,
+        time_column=job.due_at,
+        is_alike=job.schedule_id == ended.id,
     )
     _write_alert(connection, rule, subject, _Finding(is_breach, title, facts))
 
 
 def _write_alert(connection: Connection, rule: _Row, subject: _Subject, finding: _Finding) -> None:
-    """Write an alert if the finding of a rule at a run or a job begins, repeats or ends an episode;
-    there is at most one for a rule and a subject.
+    """Write the alert that a finding makes, if any: a breach begins, goes on or is over.
+
+    Args:
+        subject: the run or the job at which the rule was checked. There is at most one alert of a rule
+            for each.
     """
     message = _message(connection, rule, subject, finding)
     if message is None:
