@@ -33,11 +33,13 @@ class Edits:
         '1 document added (a.md), 2 documents removed (b.md, c.md)'
         """
         parts = []
-        for verb, ids in vars(self).items():
+        edits = {"added": self.added, "changed": self.changed, "removed": self.removed}
+        for verb, ids in edits.items():
             if ids:
-                named = ", ".join(map(printable, ids[:_MAX_NAMED]))
-                more = f" and {len(ids) - _MAX_NAMED} more" if len(ids) > _MAX_NAMED else ""
-                parts.append(f"{plural(len(ids), noun)} {verb} ({named}{more})")
+                names = ", ".join(map(printable, ids[:_MAX_NAMED]))
+                if len(ids) > _MAX_NAMED:
+                    names += f" and {len(ids) - _MAX_NAMED} more"
+                parts.append(f"{plural(len(ids), noun)} {verb} ({names})")
         return ", ".join(parts)
 
 
@@ -57,9 +59,10 @@ def edits_between(before: Mapping[str, str], after: Mapping[str, str]) -> Edits:
     >>> edits_between({"a": "1", "b": "2"}, {"b": "3", "c": "4"})
     Edits(added=('c',), changed=('b',), removed=('a',))
     """
-    changed = tuple(each for each in after if each in before and before[each] != after[each])
     added = tuple(each for each in after if each not in before)
-    return Edits(added, changed, tuple(each for each in before if each not in after))
+    changed = tuple(each for each in after if each in before and before[each] != after[each])
+    removed = tuple(each for each in before if each not in after)
+    return Edits(added, changed, removed)
 
 
 def data_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -68,24 +71,29 @@ def data_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     Args:
         before, after: their `config`, or of data without a result `config_of`.
     """
-    documents = ""
-    old_documents = before.get("document_digests")
-    new_documents = after.get("document_digests")
-    old_corpus = before.get("dataset", {}).get("corpus")
-    new_corpus = after.get("dataset", {}).get("corpus")
-    if old_documents is not None and new_documents is not None:
-        documents = edits_between(old_documents, new_documents).in_words("document")
-    elif old_corpus != new_corpus:
-        without_digests = "the earlier result" if old_documents is None else "the later result"
-        documents = _NOT_KNOWN.format(without_digests)
-
     old_questions = before.get("question_digests")
     new_questions = after.get("question_digests")
     if old_questions is None or new_questions is None:  # then the texts alone are compared
         old_questions = before.get("questions") or {}
         new_questions = after.get("questions") or {}
     questions = edits_between(old_questions, new_questions).in_words("question")
-    return "; ".join(part for part in (documents, questions) if part)
+    return "; ".join(filter(None, [_document_changes(before, after), questions]))
+
+
+def _document_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return in words what changed in the documents between two results; "" where nothing did.
+
+    Without digests of single documents, only whether any document changed is known.
+    """
+    old_documents = before.get("document_digests")
+    new_documents = after.get("document_digests")
+    if old_documents is not None and new_documents is not None:
+        return edits_between(old_documents, new_documents).in_words("document")
+    old_corpus = before.get("dataset", {}).get("corpus")
+    new_corpus = after.get("dataset", {}).get("corpus")
+    if old_corpus == new_corpus:
+        return ""
+    return _NOT_KNOWN.format("the earlier result" if old_documents is None else "the later result")
 
 
 def config_of(dataset: Dataset) -> dict[str, Any]:

@@ -267,8 +267,9 @@ def best_first(arms: Sequence[Arm], measure: str) -> list[Arm]:
     sign = 1 if higher_is_better(measure) else -1
 
     def place(arm: Arm) -> tuple[bool, float, str]:
+        has_no_mean = arm.mean is None
         # rounded, as the last bit depends on the order of the values
-        return (arm.mean is None, -sign * round(arm.mean or 0.0, 12), arm.name)
+        return (has_no_mean, -sign * round(arm.mean or 0.0, 12), arm.name)
 
     return sorted(arms, key=place)
 
@@ -372,10 +373,11 @@ def next_step_of(
         if reason:
             return "choose by cost", f"choose by cost: {reason}"
     if decision == "undecided":
-        n_more = (leading.n_to_decide or _MANY) - leading.n
         if doubtful:
             return "label", f"check the labels of {doubtful}"
-        if _gain(leading, deciding.measure) > 0 and 0 < n_more < 10 * max(leading.n, 100):
+        n_more = (leading.n_to_decide or _MANY) - leading.n
+        is_feasible = 0 < n_more < 10 * max(leading.n, 100)
+        if _gain(leading, deciding.measure) > 0 and is_feasible:
             return "ask", f"ask about {n_more:,} more questions; until then keep {base.label}"
     return "keep", f"keep the baseline, {base.label}"
 

@@ -82,15 +82,16 @@ class SystemOutput:
         """Return a chunk for every id in the answers' contexts, be its text a chunk's, a
         passage's, or (then "") not known.
         """
-        texts = {chunk.chunk_id: chunk for chunk in self.chunks}
+        chunk_of = {chunk.chunk_id: chunk for chunk in self.chunks}
         for answer in self.answers:
             passages = answer.passage_of
-            for context in answer.contexts:
-                passage = passages.get(context, Passage(context, ""))
-                texts.setdefault(
-                    context, Chunk(context, passage.doc_id, 0, len(passage.text), passage.text)
-                )
-        return list(texts.values())
+            for context_id in answer.contexts:
+                if context_id not in chunk_of:
+                    passage = passages.get(context_id, Passage(context_id, ""))
+                    n_characters = len(passage.text)
+                    chunk = Chunk(context_id, passage.doc_id, 0, n_characters, passage.text)
+                    chunk_of[context_id] = chunk
+        return list(chunk_of.values())
 
     @property
     def has_documents(self) -> bool:
@@ -104,10 +105,8 @@ class SystemOutput:
         """Return the ranking of the passages whose texts are in `chunks`."""
         ids = {chunk.chunk_id for chunk in self.chunks}
         run: Run = {}
-        for query_id, ranked in self.ranking.items():
-            run[query_id] = {
-                chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids
-            }
+        for query_id, scores in self.ranking.items():
+            run[query_id] = {each: score for each, score in scores.items() if each in ids}
         return run
 
     @cached_property

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 FAILED_SAMPLES = "safety_samples_failed"
 """The fact that counts safety samples whose request failed; there where any did."""
 _QUESTION = ["query_id", "question", "category", "answer", "outcome", "passed", "reasons", "cause"]
+# field of a verdict -> the problem of its claims, and by what it was found
 _DOUBTS = {
     "unsupported_claims": ("unsupported", "wording"),
     "fabricated_numbers": ("fabricated number", "wording"),
@@ -96,7 +97,8 @@ def missing_verdicts(judgements: Sequence[Judgement]) -> list[Judgement]:
 
 
 def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
-    """Return how many judgements were requested, and how many failed.
+    """Return how many judgements were requested, and how many failed, by the criterion that failed most
+    often; of all criteria, which questions lack a verdict that decides.
 
     >>> judge_failures([Judgement("q1", "correctness", None, "401", state="judge_failed", samples=(None,))])
     JudgeFailures(requested=1, failed=1, reason='401', lost=frozenset({'q1'}))
@@ -105,11 +107,12 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     failed = missing_verdicts(judgements)
     if not failed:
         return JudgeFailures(len(requested))
-    [(worst, n_failed)] = Counter(each.criterion for each in failed).most_common(1)
-    n_requested = sum(each.criterion == worst for each in requested)
+    [(worst_criterion, n_failed)] = Counter(each.criterion for each in failed).most_common(1)
+    n_requested = sum(each.criterion == worst_criterion for each in requested)
     decisive = ("correctness", "faithfulness")
     lost = frozenset(each.query_id for each in failed if each.criterion in decisive)
-    return JudgeFailures(n_requested, n_failed, printable(masked(failed[0].explanation)), lost)
+    first_reason = printable(masked(failed[0].explanation))
+    return JudgeFailures(n_requested, n_failed, first_reason, lost)
 
 
 def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
@@ -249,12 +252,12 @@ class Result(Decisions, metaclass=Suggesting):
         if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
             inputs, outputs = load_safety_samples()
             bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
-        parts = (
-            part
-            for base in bases
-            for part in (base, select_suite(base, "smoke"), base.select(self.queries))
-        )
-        return any(part.fingerprint == self.dataset["fingerprint"] for part in parts)
+        fingerprint = self.dataset["fingerprint"]
+        for base in bases:
+            for part in (base, select_suite(base, "smoke"), base.select(self.queries)):
+                if part.fingerprint == fingerprint:
+                    return True
+        return False
 
     @property
     def system(self) -> Mapping[str, Any]:
@@ -290,11 +293,9 @@ class Result(Decisions, metaclass=Suggesting):
     @property
     def seconds(self) -> float:
         """Return how long the evaluation took: the sum of its stages."""
-        # "ask", if present, contains the stages of the pipeline
-        within = ("chunk", "index", "search", "generate", "interventions")
-        asked = "ask" in self.timings
-        stages = self.timings.items()
-        return math.fsum(value for stage, value in stages if not (asked and stage in within))
+        of_pipeline = ("chunk", "index", "search", "generate", "interventions")
+        contained = of_pipeline if "ask" in self.timings else ()  # in the time of "ask"
+        return math.fsum(s for stage, s in self.timings.items() if stage not in contained)
 
     def _part(self, name: str, shown: str = "") -> Mapping[str, Any]:
         """Return an entry of the configuration; `shown` is the name of its attribute, if another one."""
@@ -318,21 +319,19 @@ class Result(Decisions, metaclass=Suggesting):
         cases = []
         for (query_id, question), values in zip(self.queries.items(), wide, strict=True):
             answer = self.answer_of[query_id]
-            decided: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in self.verdicts.get(query_id, {}).items()
-            }
-            cases.append(
-                CaseResult(
-                    query_id,
-                    question,
-                    outcome=outcome_of(answer),
-                    answer=masked(answer.text),
-                    retrieved=tuple(map(masked_id, answer.contexts)),
-                    scores={str(name): known_number(value) for name, value in values.items()},
-                    **decided,
-                )
+            verdict: dict[str, Any] = {}
+            for name, value in self.verdicts.get(query_id, {}).items():
+                verdict[name] = tuple(value) if isinstance(value, list) else value
+            case = CaseResult(
+                query_id,
+                question,
+                outcome=outcome_of(answer),
+                answer=masked(answer.text),
+                retrieved=tuple(map(masked_id, answer.contexts)),
+                scores={str(name): known_number(value) for name, value in values.items()},
+                **verdict,
             )
+            cases.append(case)
         return cases
 
     @cached_property
@@ -363,14 +362,12 @@ class Result(Decisions, metaclass=Suggesting):
         reasons why not, the first cause of failure, and the main measures.
         """
         frame = pd.DataFrame(list(self.cases), columns=_QUESTION)
+        frame = frame.astype({"passed": "boolean"})
         frame["reasons"] = frame["reasons"].map("; ".join)
-        frame["cause"] = [
-            self.cause_of.get(query_id, {}).get("cause", "") for query_id in self.queries
-        ]
+        causes = [self.cause_of.get(query_id, {}).get("cause", "") for query_id in self.queries]
+        frame["cause"] = causes
         measures = [name for name in leaderboard_measures() if name in self.wide]
-        return PropertyTable(
-            frame.astype({"passed": "boolean"}).join(self.wide[measures], on="query_id")
-        )
+        return PropertyTable(frame.join(self.wide[measures], on="query_id"))
 
     @property
     def claims(self) -> pd.DataFrame:
@@ -379,15 +376,13 @@ class Result(Decisions, metaclass=Suggesting):
         `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or
         "judge".
         """
-        return PropertyTable(
-            [
-                (query_id, claim, *doubt)
-                for query_id in self.queries
-                for name, doubt in _DOUBTS.items()
-                for claim in self.verdicts.get(query_id, {}).get(name, ())
-            ],
-            columns=["query_id", "claim", "problem", "by"],
-        )
+        rows = []
+        for query_id in self.queries:
+            verdict = self.verdicts.get(query_id, {})
+            for field_name, (problem, by) in _DOUBTS.items():
+                for claim in verdict.get(field_name, ()):
+                    rows.append((query_id, claim, problem, by))
+        return PropertyTable(rows, columns=["query_id", "claim", "problem", "by"])
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
@@ -399,14 +394,14 @@ class Result(Decisions, metaclass=Suggesting):
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
         passed = Counter(verdict.get("passed") for verdict in verdicts)
         counts = {"passed": passed[True], "failed": passed[False], "undecided": passed[None]}
-        claims = {}
-        for name in _DOUBTS:
-            claims[name] = sum(len(verdict.get(name, ())) for verdict in verdicts)
-        n_invented = claims.pop("invented_claims")  # which the judge found
+        n_claims = {}
+        for field_name in _DOUBTS:
+            n_claims[field_name] = sum(len(verdict.get(field_name, ())) for verdict in verdicts)
         if any(state.name == "groundedness" and state.measured for state in self.perspectives):
-            counts |= claims
+            counts["unsupported_claims"] = n_claims["unsupported_claims"]
+            counts["fabricated_numbers"] = n_claims["fabricated_numbers"]
         if any(each.criterion == "faithfulness" and each.samples for each in self.judgements):
-            counts["invented_claims"] = n_invented
+            counts["invented_claims"] = n_claims["invented_claims"]
             n_quotes = sum(len(each.invented_quotes) for each in self.judgements)
             if n_quotes:
                 counts["invented_quotes"] = n_quotes
@@ -478,11 +473,12 @@ class Result(Decisions, metaclass=Suggesting):
         """Return judged measure -> its mean with every missing verdict as the lowest, and as the
         highest value; only where verdicts are missing.
         """
-        bounds = {
-            measure: bounds_of_mean(measure, self.scores, self.unreadable)
-            for measure in self.unreadable
-        }
-        return {measure: pair for measure, pair in bounds.items() if pair is not None}
+        bounds = {}
+        for measure in self.unreadable:
+            lowest_and_highest = bounds_of_mean(measure, self.scores, self.unreadable)
+            if lowest_and_highest is not None:
+                bounds[measure] = lowest_and_highest
+        return bounds
 
     @property
     def judge_failed(self) -> bool:
@@ -497,11 +493,12 @@ class Result(Decisions, metaclass=Suggesting):
         """Return True if no answer failed, to a question or a safety sample, and every request to the
         judge has a reply, so that asking again would change nothing.
         """
-        failed = any(answer.failed for answer in self.answers)
-        answered = not failed and not self.facts.get(FAILED_SAMPLES)
-        return answered and not any(
-            judgement.samples and judgement.state == "judge_failed" for judgement in self.judgements
-        )
+        if any(answer.failed for answer in self.answers) or self.facts.get(FAILED_SAMPLES):
+            return False
+        for judgement in self.judgements:
+            if judgement.samples and judgement.state == "judge_failed":
+                return False
+        return True
 
     @property
     def is_measured(self) -> bool:
@@ -566,7 +563,9 @@ class Result(Decisions, metaclass=Suggesting):
             ConfigError: a measure that was not scored.
         """
         means = self.wide.mean()
-        return float(means[named_among(measure, map(str, means.index))]) if measure else means
+        if not measure:
+            return means
+        return float(means[named_among(measure, map(str, means.index))])
 
     @property
     def failures(self) -> pd.DataFrame:
@@ -610,12 +609,11 @@ class Result(Decisions, metaclass=Suggesting):
     def __repr__(self) -> str:
         names = brief_names(self.settings)
         chosen = self.settings.get("chosen", ())
-        rows = self._shown[[is_shown(row, names, chosen) for row in self.rows]]
-        table = (rows if len(rows) else self._shown.head(20)).round(3)
-        return (
-            f"Result({self.name!r}, {len(self.queries)} questions)\n"
-            f"{table.to_string(index=False, na_rep='')}"
-        )
+        table = self._shown[[is_shown(row, names, chosen) for row in self.rows]]
+        if table.empty:
+            table = self._shown.head(20)
+        rows = table.round(3).to_string(index=False, na_rep="")
+        return f"Result({self.name!r}, {len(self.queries)} questions)\n{rows}"
 
     @property
     def _shown(self) -> pd.DataFrame:
@@ -656,25 +654,11 @@ def new_result(
     Raises:
         ConfigError: a parameter is not plain data.
     """
-    record = {} if dataset.source is None else testset_record(Path(dataset.source.name))
-    series = {}  # which series of runs, and which client's, the result belongs to
-    for field_name in ("series", "client"):
-        value = os.environ.get(f"RAGBENCH_{field_name.upper()}")
-        if value:
-            series[field_name] = value
-    config = {
+    config: dict[str, Any] = {
         "made_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        **series,
+        **_series(),
         "parameters": configuration(parameters),
-        "dataset": {
-            "name": name_of(dataset),
-            "split": dataset.split,
-            "fingerprint": dataset.fingerprint,
-            "corpus": dataset.corpus_digest,
-            "documents": len(dataset.corpus),
-            "safety_samples": len(dataset.safety_inputs) + len(dataset.safety_outputs),
-            **({"recipe": record} if "parameters" in record else {}),
-        },
+        "dataset": _about_dataset(dataset),
         **({"system": dict(system)} if system else {}),
         **({"settings": dict(settings)} if settings else {}),
         "facts": shortened(facts),
@@ -684,6 +668,35 @@ def new_result(
     }
     parts["rows"] = parts.get("rows") or tuple(rows_of(scores))
     return Result(name, config, run, scores, **parts)
+
+
+def _series() -> dict[str, str]:
+    """Return which series of runs, and which client, a result belongs to, as far as the environment
+    names them.
+    """
+    series = {}
+    for field_name in ("series", "client"):
+        value = os.environ.get(f"RAGBENCH_{field_name.upper()}")
+        if value:
+            series[field_name] = value
+    return series
+
+
+def _about_dataset(dataset: Dataset) -> dict[str, Any]:
+    """Return the field "dataset" of `Result.config`; with the "recipe" of a generated test set."""
+    about = {
+        "name": name_of(dataset),
+        "split": dataset.split,
+        "fingerprint": dataset.fingerprint,
+        "corpus": dataset.corpus_digest,
+        "documents": len(dataset.corpus),
+        "safety_samples": len(dataset.safety_inputs) + len(dataset.safety_outputs),
+    }
+    if dataset.source is not None:
+        record = testset_record(Path(dataset.source.name))
+        if "parameters" in record:
+            about["recipe"] = record
+    return about
 
 
 def name_of(dataset: Dataset) -> str:

@@ -188,14 +188,9 @@ class Results(Sequence[Result], metaclass=Suggesting):
         main = deciding.measure
         known = dict.fromkeys(map(str, self[0].scores["measure"]))
         named = [named_among(each, known) for each in _names(measures)]
-        table = configurations(self)
         standings = [_standing(result, deciding, named) for result in self]
-        table = table.join(pd.DataFrame(standings))
-        for name in judged_columns(table):  # a result has it if it is below 1
-            ranked = name.replace("Judged", "nDCG")
-            complete = table[name].isna() & table[ranked].notna()
-            table.loc[complete, [name, f"{name}_ci_low", f"{name}_ci_high"]] = 1.0
-            table.loc[complete, f"{name}_n"] = table[f"{ranked}_n"]
+        table = configurations(self).join(pd.DataFrame(standings))
+        _fill_judged_columns(table)
         # systems may differ in their measures: a service without passages has no score of evidence
         counts = [str(name) for name in table if str(name).endswith("_n")]
         table[counts] = table[counts].fillna(f"0/{len(self[0].queries)}")
@@ -203,14 +198,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
             if name in table:
                 places = table[name].round(12).rank(ascending=False, method="min")
                 table[column] = places.astype("Int64")
-        order = [not higher_is_better(main), True]
-        table = table.assign(_rounded=table[main].round(12)).sort_values(
-            ["_rounded", "name"], ascending=order, ignore_index=True
-        )  # unscored come last
-        numbers = pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
-        table = table.drop(columns="_rounded")
-        table.insert(0, "rank", numbers)
-        return printed_short(table, partial(_printed, main=main, named=named))
+        return printed_short(_ranked(table, main), partial(_printed, main=main, named=named))
 
     @explaining_calls(
         "results.compare('name of the baseline'), or rb.compare(results['a'], results['b'])"
@@ -261,10 +249,11 @@ class Results(Sequence[Result], metaclass=Suggesting):
             for result in self._results:
                 rows = _of_measures(result.scores, chosen)
                 scores[result.name] = _of_questions(rows, deciding.ids)
-            # by a race: their tests count in the correction
+            # the tests of configurations that a race dropped count in the correction
             dropped = self.race.scores.keys() - scores.keys() if self.race else ()
-            by_judge = any(map(is_by_judge, chosen))
-            unreadable = {each.name: each.unreadable for each in self._results if by_judge}
+            unreadable = {}
+            if any(map(is_by_judge, chosen)):
+                unreadable = {result.name: result.unreadable for result in self._results}
             self._comparisons[options] = compare_readable(
                 scores,
                 baseline,
@@ -324,20 +313,19 @@ class Results(Sequence[Result], metaclass=Suggesting):
         questions; None if it cannot be estimated.
         """
         values = {each.name: values_of(each, deciding.measure) for each in self._results}
-        base_values = values[baseline]
+        base_values = values.pop(baseline)
         shared = []  # questions that decide and that every configuration has scored
         for query_id in base_values:
-            is_scored_by_all = all(query_id in column for column in values.values())
-            if query_id in deciding.ids and is_scored_by_all:
+            is_scored_by_others = all(query_id in value_of for value_of in values.values())
+            if query_id in deciding.ids and is_scored_by_others:
                 shared.append(query_id)
         if len(shared) < MIN_QUESTIONS:
             return None
         sign = 1 if higher_is_better(deciding.measure) else -1
         gains = {}
-        for name, column in values.items():
-            if name != baseline:
-                gains[name] = [sign * (column[i] - base_values[i]) for i in shared]
-        return expected_gain(pd.DataFrame(gains, index=shared).T)
+        for name, value_of in values.items():
+            gains[name] = [sign * (value_of[each] - base_values[each]) for each in shared]
+        return expected_gain(pd.DataFrame(gains, index=shared).T)  # configurations x questions
 
 
 def is_by_judge(measure: str) -> bool:
@@ -380,6 +368,30 @@ def judged_columns(board: pd.DataFrame) -> list[str]:
     return [name for name in judged if name in board and f"{name}_n" in board]
 
 
+def _fill_judged_columns(table: pd.DataFrame) -> None:
+    """Set Judged@k to 1 for the results that do not have it, because all their documents are judged."""
+    for name in judged_columns(table):
+        ranked = name.replace("Judged", "nDCG")
+        is_complete = table[name].isna() & table[ranked].notna()
+        table.loc[is_complete, [name, f"{name}_ci_low", f"{name}_ci_high"]] = 1.0
+        table.loc[is_complete, f"{name}_n"] = table[f"{ranked}_n"]
+
+
+def _ranked(table: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the configurations by a measure, the best first, equal ones by name and unscored ones
+    last, with their "rank" as first column, which is missing for unscored ones.
+    """
+    rounded = table.assign(
+        _rounded=table[measure].round(12)
+    )  # equal but for the order of additions
+    ascending = [not higher_is_better(measure), True]
+    ordered = rounded.sort_values(["_rounded", "name"], ascending=ascending, ignore_index=True)
+    ordered = ordered.drop(columns="_rounded")
+    ranks = pd.Series(range(1, len(ordered) + 1), dtype="Int64")
+    ordered.insert(0, "rank", ranks.where(ordered[measure].notna()))
+    return ordered
+
+
 def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.DataFrame:
     """Return the leaderboard as it is printed: the ranking measure (`main`) with its interval, other
     means, deviations of the `named` measures, known costs, and the two ranks.
@@ -391,21 +403,21 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     for name in (*leaderboard_measures(), *named):
         names += [name, f"{name}_bound_low", f"{name}_bound_high"]
     names += [f"{name}_std" for name in named]
-    means = [name for name in names if name in named or not name.startswith("span_recall")]
-    columns = [*dict.fromkeys(means), "chunks", *PER_QUESTION, *_RANKS]
+    of_measures = [name for name in names if name in named or not name.startswith("span_recall")]
+    columns = [*dict.fromkeys(of_measures), "chunks", *PER_QUESTION, *_RANKS]
     filled = []
     for name in columns:
         if name != main and name in board and board[name].notna().any():
             filled.append(name)
-    bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
-    ranked = {main: [with_interval(*row) for row in bounds]}
-    return board[["rank", "label"]].assign(**ranked).join(numbers)
+    interval_columns = [board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"]]
+    intervals = [with_interval(*row) for row in zip(*interval_columns, strict=True)]
+    return board[["rank", "label"]].assign(**{main: intervals}).join(numbers)
 
 
 def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str]) -> dict[str, Any]:
-    """Return the means of one configuration with their intervals, and its costs; NaN =
-    unscored, None = unknown.
+    """Return the row of one configuration in the leaderboard, column -> value: means with their
+    intervals, times and costs; NaN = unscored, None = unknown.
 
     `named` are the measures that the user asked for; their standard deviations are returned, too.
     """
@@ -421,12 +433,14 @@ def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str])
     if main not in summary:
         only(result.scores, main)  # raises ConfigError if there is no such measure
     standing: dict[str, Any] = {}
-    for name in filter(summary.get, measures):
-        found = summary[name]
-        standing[name] = found.mean
-        standing[f"{name}_ci_low"] = found.ci_low
-        standing[f"{name}_ci_high"] = found.ci_high
-        standing[f"{name}_n"] = f"{found.n_scored}/{deciding.total}"
+    for name in measures:
+        if name not in summary:
+            continue
+        mean = summary[name]
+        standing[name] = mean.mean
+        standing[f"{name}_ci_low"] = mean.ci_low
+        standing[f"{name}_ci_high"] = mean.ci_high
+        standing[f"{name}_n"] = f"{mean.n_scored}/{deciding.total}"
         if is_by_judge(name) and name in result.judged_bounds:
             lowest, highest = result.judged_bounds[name]
             standing |= {f"{name}_bound_low": lowest, f"{name}_bound_high": highest}

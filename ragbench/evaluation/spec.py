@@ -142,14 +142,17 @@ def _check_criteria(criteria: tuple[Any, ...]) -> tuple[Any, ...]:
     checked: list[Any] = []
     for each in criteria:
         is_name = isinstance(each, str)
-        is_elsewhere = isinstance(each, Path) or (
+        is_in_file_or_module = isinstance(each, Path) or (
             is_name and (each.endswith(".toml") or ":" in each)
         )
-        if is_name and not is_elsewhere and find_criterion(each) is None:
-            raise ConfigError(unknown("criterion", each, ALL_CRITERIA))
-        if not is_name and not is_elsewhere:
-            load_criteria(each)
-        if not any(each is other or (is_name and each == other) for other in checked):
+        if not is_in_file_or_module:
+            if not is_name:
+                load_criteria(each)  # raises for an object that is no criterion
+            elif find_criterion(each) is None:
+                raise ConfigError(unknown("criterion", each, ALL_CRITERIA))
+        # objects are compared by identity: equality of a user's objects may mean anything
+        is_repeated = any(each is other or (is_name and each == other) for other in checked)
+        if not is_repeated:
             checked.append(each)
     return tuple(checked)
 
@@ -424,6 +427,7 @@ class EvaluationSpec(BaseModel):
 
 
 def _problem(exc: ValidationError) -> str:
+    """Return the message of a ConfigError about the first option that is invalid."""
     error = exc.errors(include_url=False)[0]
     if isinstance(cause := error.get("ctx", {}).get("error"), ConfigError):
         return str(cause)

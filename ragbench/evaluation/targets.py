@@ -295,26 +295,37 @@ def _tables(data: Mapping[str, Any], where: str) -> _Tables:
     for table, entries in data.items():
         if table not in _TABLES:
             problems.append(unknown("table", table, _TABLES))
-        elif not isinstance(entries, dict):
+            continue
+        if not isinstance(entries, dict):
             problems.append(f"{table} is {entries!r}; expected a table [{table}]")
-        else:
-            for name, value in entries.items():
-                try:
-                    key = check_measure(name) if table == "targets" else name
-                    check_known("part", _PARTS.get(table, [key]), key)
-                    if key in tables[table]:
-                        raise ConfigError(f"{name} is given twice")
-                    tables[table][key] = number = _number(name, value)
-                    if table == "targets" and number is not None:
-                        check_limit(key, number)
-                except ConfigError as exc:
-                    problems.append(f"[{table}] {exc}")
+            continue
+        for name, value in entries.items():
+            try:
+                registered_name = _check_entry(table, name)
+                if registered_name in tables[table]:
+                    raise ConfigError(f"{name} is given twice")
+                tables[table][registered_name] = number = _number(name, value)
+                if table == "targets" and number is not None:
+                    check_limit(registered_name, number)
+            except ConfigError as exc:
+                problems.append(f"[{table}] {exc}")
     if problems:
         raise ConfigError(f"{where}: {'; '.join(problems)}")
     return tables
 
 
+def _check_entry(table: str, name: str) -> str:
+    """Return the registered name of a measure in [targets], and the name of a part in another table as
+    it is; ConfigError if it is not known.
+    """
+    if table == "targets":
+        return check_measure(name)
+    check_known("part", _PARTS[table], name)
+    return name
+
+
 def _number(name: str, value: object) -> float | None:
+    """Return a value in a file of targets as a number; None for false, ConfigError for any other."""
     if value is False:
         return None
     if not is_number(value):
@@ -347,6 +358,11 @@ def _pairs(text: str) -> list[tuple[str, float]]:
 
 
 def _gates(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return measure -> the value that it must reach, from pairs of `--fail-under`.
+
+    Raises:
+        ConfigError: a measure is unknown or named twice, or a value is not a number within its bounds.
+    """
     gates: dict[str, float] = {}
     for name, value in pairs:
         if not is_number(value):

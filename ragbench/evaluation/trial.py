@@ -33,13 +33,14 @@ def try_functions(
         return
     case = dataset.cases[0]
     text = case.reference_answer or case.text
-    example = (case, Answer(case.query_id, text, contexts=("example",)), [_context(case, dataset)])
+    answer = Answer(case.query_id, text, contexts=("example",))
+    example = (case, answer, [_context(case, dataset)])
     for measure in measures:
         if measure.level == "answer":
-            _try(own_value, measure, case.query_id, example, _is_certain)
+            _try(own_value, measure, case.query_id, example, _would_recur)
     for criterion in criteria:
         if criterion.function is not None:
-            _try(computed_value, criterion, case.query_id, example, _is_certain)
+            _try(computed_value, criterion, case.query_id, example, _would_recur)
     judged = [query_id for query_id, grades in dataset.qrels.items() if grades]
     if not judged:
         return
@@ -47,6 +48,7 @@ def try_functions(
     ranking = sorted({*grades, *islice(dataset.corpus, 3)})
     for measure in measures:
         if measure.level == "document":
+            # the example is a ranking as any other, so every failure would recur
             _try(own_value, measure, judged[0], (ranking, grades), lambda failure: True)
 
 
@@ -71,7 +73,7 @@ def _try(
             raise ConfigError(f"{exc} (tried on an example; nothing was asked)") from exc
 
 
-def _is_certain(failure: BaseException | None) -> bool:
+def _would_recur(failure: BaseException | None) -> bool:
     """Return True if a function would fail alike on every answer: `failure` is None if it returned
     something of a wrong kind.
     """

@@ -56,16 +56,19 @@ def answer_variations(
     if isinstance(system, Pipeline):
         ranked = context_chunks(dataset, output.ranking, output.chunks, max(1, output.depth))
         contexts_by_query = contexts_of(dataset, ranked, output.chunks, system.k)
-    else:
+    else:  # only its questions are changed
         empty = Contexts(others=dataset.cases)
         contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}
     variations = {}
     for name in spec.interventions:
         changed = intervene(name, dataset, contexts_by_query, seed=spec.seed)
-        cases = [case for case, _ in changed.values()]
+        cases = []
+        contexts = {}
+        for query_id, (case, chunks) in changed.items():
+            cases.append(case)
+            contexts[query_id] = chunks
         changes_contexts = name.partition(":")[0] not in OF_QUESTIONS
         if isinstance(system, Pipeline) and changes_contexts:
-            contexts = {query_id: chunks for query_id, (_, chunks) in changed.items()}
             answers = system.answer_from(
                 cases, contexts, concurrency=spec.concurrency, timeout_s=spec.timeout_s
             )
@@ -74,7 +77,8 @@ def answer_variations(
         else:
             answers = _ask_changed(system, dataset, cases, name, spec)
             variations[name] = Variation(cases, answers, [])
-    if unused := [name for name, variation in variations.items() if not variation.cases]:
+    unused = [name for name, variation in variations.items() if not variation.cases]
+    if unused:
         warn_user(
             f"{', '.join(unused)}: applies to no question; a swap, for example, needs gold facts that "
             "are numbers or names"

@@ -28,19 +28,25 @@ def wordings_of(criteria: Iterable[Criterion]) -> dict[str, str]:
 
 
 def wordings_in(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return as `wordings_of`, from the settings of a result."""
-    words = {each["name"]: each.get("wording_of", "") for each in settings.get("own_criteria", ())}
-    return _deciding([(name, words.get(name, "")) for name in settings.get("criteria", ())])
+    """Return `wordings_of` of the criteria by which a result was judged, from its settings."""
+    meant_by = {}
+    for declared in settings.get("own_criteria", ()):
+        meant_by[declared["name"]] = declared.get("wording_of", "")
+    return _deciding([(name, meant_by.get(name, "")) for name in settings.get("criteria", ())])
 
 
 def _deciding(named: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return name -> criterion, of pairs of a name and the criterion whose wording it is ("" = none)."""
-    taken = {name for name, _ in named}
+    """Return the name of each criterion that decides in the place of another -> that criterion.
+
+    `named` has pairs: the name of a criterion, and the criterion whose wording it is, or "". The first
+    wording of a criterion decides, unless the criterion itself is among the names.
+    """
+    decided = {name for name, _ in named}
     meanings: dict[str, str] = {}
     for name, meant in named:
-        if meant and meant not in taken:
+        if meant and meant not in decided:
             meanings[name] = meant
-            taken.add(meant)
+            decided.add(meant)
     return meanings
 
 
