@@ -94,11 +94,12 @@ def probe_command(
     else:
         probed = _ask_system(system, question, data)
     reply = probed.reply
+    has_file = bool(probed.kind)  # that states where the parts of an answer are
     _print_reply(reply, time.perf_counter() - start)
     # where the parts of an answer are in the reply: as the system's file states, else as proposed
     table = dict(probed.table)
     paths = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
-    if probed.kind:
+    if has_file:
         paths = paths or propose_paths(reply, question)
         answer = read_proposed(reply, paths)
     else:
@@ -106,7 +107,7 @@ def probe_command(
     _print_answer(answer, paths)
     if answer is not None and corpus:
         _print_matches(answer, data)
-    if probed.kind:
+    if has_file:
         _print_or_write_file(probed.kind, {**table, **paths}, write)
     is_recognised = answer is not None and not answer.failed
     return 0 if is_recognised else 1
