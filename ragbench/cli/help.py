@@ -144,8 +144,10 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
     if field is not None and spec.option_name(name, field) in flags:
         return f"{spec.option_name(name, field)} {value}"
     arguments = {param.name for param in command.params if param.param_type_name == "argument"}
-    if name in arguments or (name == "retriever" and "system" in arguments):
-        if "--test-set" in flags and args[0] not in (option, value) and args[0][0] != "-":
+    takes_system = "system" in arguments
+    if name in arguments or (name == "retriever" and takes_system):
+        is_test_set_first = args[0] not in (option, value) and not args[0].startswith("-")
+        if takes_system and "--test-set" in flags and is_test_set_first:
             return f"`ragbench {command.name} {value} --test-set {args[0]}`"
         return as_argument
     is_parameter = field is not None or name in parameters.OF_PIPELINE
@@ -155,7 +157,8 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
         return f"--{value}"
     if name == "h":
         return "--help"
-    if name in ("c", "config") and value.endswith((".toml", ".yaml", ".yml", ".json")):
+    is_config = name in ("c", "config") and value.endswith((".toml", ".yaml", ".yml", ".json"))
+    if is_config and command.name != "sweep":
         return f"`ragbench sweep {Path(value).with_suffix('.toml')}`, which runs a grid"
     if len(name) == 1:
         long_flags = _long_flags(command, name)
