@@ -158,6 +158,9 @@ _CALLS = {
         "data.sample(n), or data.select(query_ids)",
     ),
     **dict.fromkeys(["anova", "friedman", "chisq", "tukey", "glm", "lmer"], "rb.compare(a, b)"),
+    **dict.fromkeys(
+        ["from_function", "from_callable"], "rb.FunctionSystem(ask), of a function of the question"
+    ),
     **dict.fromkeys(["make_scorer", "scorer"], "rb.Measure(name, function)"),
     **dict.fromkeys(["to_dataframe", "to_df"], "result.to_frame()"),
     "Synthesizer": "the command `ragbench testset generate`",

@@ -552,6 +552,10 @@ _PROPERTY_TYPES: Mapping[type, Any] = {
 }
 
 
+for _plain, _explained_type in _PROPERTY_TYPES.items():
+    _explained_type.__name__ = _plain.__name__  # which messages show
+
+
 def property_value(values: Value, expression: str, **calls: str) -> Value:
     """Return a copy of a dict, list or tuple that names the right call if it is called, or if an attribute is
     read which it lacks; any other value as it is.

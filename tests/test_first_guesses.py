@@ -200,6 +200,26 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.save(result(), "folder", overwrite=True),  # type: ignore[call-arg]
         "an older result in the folder is replaced",
     ),
+    "an address without a scheme": (
+        lambda: rb.evaluate(dataset(), "localhost:8000/ask"),
+        "write 'http://localhost:8000/ask'",
+    ),
+    "a perspective by another word": (
+        lambda: rb.evaluate(dataset(), "bm25", perspectives="generation"),
+        "did you mean 'answer'?",
+    ),
+    "a part of a dataset": (
+        lambda: rb.load_dataset("pydoc", n=20),  # type: ignore[call-arg]
+        "use rb.load_dataset(name).sample(20)",
+    ),
+    "a dict where chunks are expected": (
+        lambda: rb.retrieval.BM25(dataset().corpus),
+        "chunks is dict, expected Sequence",
+    ),
+    "a pipeline of a file": (
+        lambda: rb.Pipeline.from_yaml("system.yaml"),  # type: ignore[attr-defined]
+        "use rb.load_system('system.toml', dataset)",
+    ),
     "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
 }
 
@@ -259,6 +279,7 @@ COMMANDS = {
     "eval bm25 dense:minilm": "`ragbench sweep` for several systems",
     "testset .": "Did you mean 'validate .'?",
     "eval -c grid.yaml": "write `ragbench sweep grid.toml`",
+    "eval --corpus docs": "write --docs docs",
     "view": "Did you mean 'explore'?",
     "generate": "Did you mean 'testset generate'?",
     "compare old new": "there is no folder old here; unknown run 'old': the history holds no runs",
@@ -318,7 +339,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         **dict.fromkeys(["b", "other"], other),
         "old": {f"q{i}": 0.0 for i in range(12)},
         "new": {f"q{i}": i % 2 for i in range(12)},
-        **dict.fromkeys(["system", "chain"], lambda question: "Most of the day."),
+        **dict.fromkeys(["system", "chain", "ask"], lambda question: "Most of the day."),
         "rows": [{"question": "How long?", "answer": "A day.", "contexts": ["Cats sleep a day."]}],
         "tests": folder.parent / "tests.yaml",
         "corpus": CORPUS,

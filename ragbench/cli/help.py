@@ -153,7 +153,13 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
     is_parameter = field is not None or name in parameters.OF_PIPELINE
     if is_parameter and "--set" in flags:
         return f"--set {name}={value}"
-    if f"--{value}" in flags:  # such as --format json
+    if f"--{value}" in flags and name in (
+        "format",
+        "output_format",
+        "type",
+        "mode",
+        "style",
+    ):  # such as --format json
         return f"--{value}"
     if name == "h":
         return "--help"

@@ -148,7 +148,7 @@ def _values_of_measure(name: str) -> str:
     metrics="result.measures",
     report="rb.write_report(result, 'report.html')",
     save="rb.save(result, folder)",
-    **dict.fromkeys(["compare", "diff"], "rb.compare(other, result)"),
+    **dict.fromkeys(["compare", "diff", "vs", "versus"], "rb.compare(other, result)"),
     leaderboard="rb.load_results(folder).leaderboard()",
     conclude="rb.load_results(folder).conclude()",
     explore="rb.explore(result)",

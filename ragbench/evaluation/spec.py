@@ -58,7 +58,7 @@ ELSEWHERE = {
     ),
     **dict.fromkeys("llm_judge judge_llm judge_model evaluator_llm critic_llm".split(), "judge"),
     "n": "limit",
-    "sample": "limit",
+    **dict.fromkeys(["sample", "subset", "head", "first"], "limit"),
     **dict.fromkeys(["tags", "metadata", "run_name", "description"], "name"),
     **dict.fromkeys(
         ["column_map", "columns", "mapping", "rename"], "rows.rename(columns={...}) of a DataFrame"
@@ -81,6 +81,13 @@ ELSEWHERE = {
 }
 """Options that people expect of an evaluation -> the option with this meaning, or the call."""
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
+_PERSPECTIVES_MEANT = {
+    **dict.fromkeys("generation generator answers qa llm".split(), "answer"),
+    **dict.fromkeys("ranking search retriever ir".split(), "retrieval"),
+    **dict.fromkeys("latency performance cost speed".split(), "pipeline"),
+    **dict.fromkeys("security toxicity injection".split(), "safety"),
+}
+"""Words for a perspective -> its name."""
 REQUESTS = ("concurrency", "timeout_s")
 """The options that state how requests are sent; they change no number."""
 
@@ -119,6 +126,10 @@ def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
         if measure is not None:
             raise ConfigError(
                 f"{name!r} is a measure, not a perspective; use {call_of_measure(measure)}"
+            )
+        if name in _PERSPECTIVES_MEANT:
+            raise ConfigError(
+                unknown("perspective", name, MEASURED, near=_PERSPECTIVES_MEANT[name])
             )
     check_known("perspective", MEASURED, *written)
     return tuple(written[name] for name in MEASURED if name in written)

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ _FORMS = (
     "function or System as 'package.module:attribute'"
 )
 _ADDRESS = ("http://", "https://")
+_WITHOUT_SCHEME = re.compile(r"[\w.-]+:\d+(/|$)")  # localhost:8000/ask
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _KINDS = ("pipeline", "http", "mcp")
 
@@ -216,6 +218,8 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
     if spec.endswith(RECORDED):
         recorded = RecordedSystem(path)
         return lambda dataset: recorded
+    if _WITHOUT_SCHEME.match(spec):
+        raise ConfigError(f"the address {spec!r} lacks its beginning; write 'http://{spec}'")
     if is_object_name(spec):
         return _from_object(spec, folder)
     if spec.startswith(_ADDRESS):

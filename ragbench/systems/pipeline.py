@@ -91,6 +91,11 @@ def _check_parts(parts: Mapping[str, Any], prompt: str, k: int, depth: int) -> N
 @suggesting(
     **dict.fromkeys(["query", "ask", "invoke"], "pipeline.answer(query_id, question)"),
     evaluate="rb.evaluate(data, pipeline)",
+    **dict.fromkeys(
+        ["from_yaml", "from_toml", "from_file", "from_config", "load"],
+        "rb.load_system('system.toml', dataset)",
+    ),
+    **dict.fromkeys(["fit", "index", "build"], "rb.Pipeline(dataset, 'bm25'), which indexes"),
 )
 class Pipeline(metaclass=Suggesting):
     """Chunks of a corpus, indexed, and answers made from the best `k`: the steps of

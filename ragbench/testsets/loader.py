@@ -21,6 +21,10 @@ _ROWS = "rb.evaluate(rows, system), which takes dicts or a DataFrame with answer
 @explaining_calls(
     **dict.fromkeys(["queries", "qrels"], _IN_HAND),
     **dict.fromkeys(["documents", "docs", "docs_dir", "docs_folder"], "corpus"),
+    **dict.fromkeys(
+        "n limit sample subset size nrows max_samples n_samples seed".split(),
+        "rb.load_dataset(name).sample(20)",
+    ),
     **dict.fromkeys(["data", "rows", "df", "records", "questions"], _ROWS),
 )
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
