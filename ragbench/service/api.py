@@ -32,7 +32,7 @@ from ragbench.service.responses import (
     records,
     run_document,
     run_row,
-    waited,
+    wait_for_job,
 )
 
 Reader = Annotated[Session, needs("reader")]
@@ -169,7 +169,7 @@ async def run_job(session: Session, body: RunBody, wait: float) -> Json:
     seconds.
     """
     job = await run_in_threadpool(start_run, session, body)
-    return await waited(session, job, wait)
+    return await wait_for_job(session, job, wait)
 
 
 @router.post("/runs", status_code=202, responses={200: {"description": "With wait: the run."}})

@@ -70,7 +70,7 @@ _FIELDS = {
 }
 
 
-def _served(field: FieldInfo) -> Any:
+def _field_of_request(field: FieldInfo) -> Any:
     """Return the type and the field of an option of `ragbench eval` in the body of a request, for
     `create_model`. A tuple becomes a list of at most 50 depths or words.
     """
@@ -87,7 +87,7 @@ def _served(field: FieldInfo) -> Any:
 if TYPE_CHECKING:
     _SpecBody = Body
 else:
-    fields = {name: _served(field) for name, field in _FIELDS.items()}
+    fields = {name: _field_of_request(field) for name, field in _FIELDS.items()}
     _SpecBody = create_model("_SpecBody", __base__=Body, **fields)
 
 

@@ -152,14 +152,14 @@ class DocumentBody(Body):
     text: Annotated[str, Field(min_length=1)]
 
 
-def _case(line: str) -> Json:
+def _case_of_line(line: str) -> Json:
     """Return a case as this interface shows it, from its line; a field that it lacks is empty."""
     record = json.loads(line)
     empty = CaseBody.model_validate({}).model_dump()
     return {**empty, "id": record.pop("query_id"), **record}
 
 
-def _line(record: Json) -> str:
+def _line_of_case(record: Json) -> str:
     """Return the line of a case, which a test set may have; empty fields are left out."""
     fields = {name: value for name, value in record.items() if value and name != "id"}
     line = {"query_id": record["id"], **fields}
@@ -176,8 +176,10 @@ def list_cases(
     """List the test cases of the data set `test-cases`, in the order in which they came."""
     if not category:
         lines = sent_items.lines(session, sent_items.CASE, limit=limit)
-        return [_case(line) for line in lines]
-    all_cases = map(_case, sent_items.lines(session, sent_items.CASE, limit=sent_items.MAX_ITEMS))
+        return [_case_of_line(line) for line in lines]
+    all_cases = map(
+        _case_of_line, sent_items.lines(session, sent_items.CASE, limit=sent_items.MAX_ITEMS)
+    )
     of_category = (case for case in all_cases if case["category"] == category)
     return list(islice(of_category, limit))
 
@@ -188,17 +190,17 @@ def create_case(session: Runner, body: CaseBody) -> Json:
     if not body.question:
         raise HTTPException(422, "question is missing")
     case_id = body.id or derived_id(body.question)
-    line = _line({**body.model_dump(), "id": case_id})
+    line = _line_of_case({**body.model_dump(), "id": case_id})
     if not sent_items.add(session, sent_items.CASE, case_id, line):
         raise HTTPException(409, "there is a case of this id already")
-    return _case(line)
+    return _case_of_line(line)
 
 
 @router.get("/evaluation/test-cases/{case_id}")
 def read_case(session: Reader, case_id: str) -> Json:
     """Read a test case."""
     for line in sent_items.lines(session, sent_items.CASE, case_id):
-        return _case(line)
+        return _case_of_line(line)
     raise HTTPException(404, "there is no such case")
 
 
@@ -207,9 +209,11 @@ def update_case(session: Runner, case_id: str, body: CaseBody) -> Json:
     """Change the fields that are given; the id stays."""
 
     def changed(line: str) -> str:
-        return _line({**_case(line), **body.model_dump(exclude_unset=True), "id": case_id})
+        return _line_of_case(
+            {**_case_of_line(line), **body.model_dump(exclude_unset=True), "id": case_id}
+        )
 
-    return _case(sent_items.change(session, sent_items.CASE, case_id, changed))
+    return _case_of_line(sent_items.change(session, sent_items.CASE, case_id, changed))
 
 
 @router.delete("/evaluation/test-cases/{case_id}", status_code=204)
@@ -295,11 +299,11 @@ def read_run(session: Reader, run_id: str) -> Json:
             return {**_job_summary(session, job), "metrics": None, "results": []}
         row, scores = run_row(session, job["run"])
     result = result_of_run(session, row)
-    times = _times(result)
+    times = _response_times(result)
     expected_answers = _expected_answers(session, row)
     results = []
     for case in cases_of(session, row, result):
-        case_result = _case_result(case, _source(row))
+        case_result = _case_result(case, _hallucination_source(row))
         case_result["expectedAnswer"] = expected_answers.get(case["query_id"])
         case_result["responseTimeMs"] = times.get(case["query_id"])
         results.append(case_result)
@@ -324,7 +328,7 @@ def _expected_answers(session: Session, row: Json) -> dict[str, str | None]:
 
 def _case_result(case: Json, source: str) -> Json:
     """Return the result of a case in the fields of the interface, without its expected answer and
-    time; `source` is as from `_source`.
+    time; `source` is as from `_hallucination_source`.
     """
     scores = case["scores"]
     return {
@@ -340,13 +344,13 @@ def _case_result(case: Json, source: str) -> Json:
     }
 
 
-def _source(row: Json) -> str:
+def _hallucination_source(row: Json) -> str:
     """Return who measured the hallucination of a run: "judge" where one was asked, else "heuristic"."""
     is_judged = json.loads(row["parameters"])["settings"].get("judge")
     return "judge" if is_judged else "heuristic"
 
 
-def _times(result: Result | None) -> dict[str, float]:
+def _response_times(result: Result | None) -> dict[str, float]:
     """Return the milliseconds until each answer, by case; {} if the files of the run are gone."""
     times = {}
     for answer in result.answers if result else ():
@@ -366,12 +370,12 @@ def _mean(times: Mapping[str, float]) -> float | None:
 @lru_cache(maxsize=1000)
 def _mean_time(folder: Path, content: str) -> float | None:
     """Return the mean time until an answer, read once while the files are the same."""
-    return _mean(_times(load_result(folder)))
+    return _mean(_response_times(load_result(folder)))
 
 
 def _metrics(row: Json, means: Json, response_ms: float | None) -> Json:
     """Return the means of a run in the fields of the interface."""
-    source = _source(row)
+    source = _hallucination_source(row)
     return {
         **{field: means.get(measure) for field, measure in _MEASURES.items()},
         "hallucinationRate": means.get(_HALLUCINATION[source]),

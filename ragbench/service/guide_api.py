@@ -20,7 +20,7 @@ from ragbench.service.bodies import Body, RunBody, Text
 from ragbench.service.datasets import dataset_row, dataset_rows, iso_time
 from ragbench.service.folders import load, testset_name
 from ragbench.service.history_database import Json, read_rows
-from ragbench.service.responses import waited
+from ragbench.service.responses import wait_for_job
 from ragbench.service.tables import dataset
 
 Wait = Annotated[
@@ -62,7 +62,7 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
     """
     session = session.of(body.client_id if body.client_id is not None else session.client)
     job = await run_in_threadpool(_start_generation, session, body)
-    _check_done(await waited(session, job, wait))
+    _check_done(await wait_for_job(session, job, wait))
     path = session.folder.testset(job["series"])  # the series has the name of the set
     row = await run_in_threadpool(dataset_row, session, path, created_by=session.key.name)
     if row["qa_count"] < body.sample_size:

@@ -135,8 +135,8 @@ def without_folders(text: str, root: Path) -> str:
     return _FOLDERS.sub("", text.replace(f"{root}/", ""))
 
 
-async def waited(session: Session, job: Json, seconds: float) -> Json:
-    """Return a job when it has ended, or after so long."""
+async def wait_for_job(session: Session, job: Json, seconds: float) -> Json:
+    """Return a job when it has ended, or as it is after `seconds`."""
     end = time.monotonic() + seconds
     pause = 0.05
     while job["state"] in ("waiting", "running") and time.monotonic() < end:

@@ -271,15 +271,15 @@ def due_before(cron: str, zone: str, at: datetime) -> str:
         ConfigError: the cron line or the zone is not one.
     """
     upto = at.replace(second=0, microsecond=0) + timedelta(minutes=1)  # the minute itself counts
-    return timestamp(next(_times(cron, zone, upto, reverse=True)))
+    return timestamp(next(_cron_times(cron, zone, upto, reverse=True)))
 
 
 def next_due(cron: str, zone: str, at: datetime) -> str:
     """Return the first time after `at`; as `due_before`."""
-    return timestamp(next(_times(cron, zone, at)))
+    return timestamp(next(_cron_times(cron, zone, at)))
 
 
-def _times(cron: str, zone: str, at: datetime, *, reverse: bool = False) -> Any:
+def _cron_times(cron: str, zone: str, at: datetime, *, reverse: bool = False) -> Any:
     """Return an iterator over the times of a schedule after `at`, or in reverse before it."""
     cronsim = require("cronsim", "schedules")
     try:

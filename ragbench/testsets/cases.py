@@ -455,7 +455,7 @@ def check(
         is_misspelt = not is_lenient and nearest(name, known_names) != ""
         if is_misspelt or not takes_unknown:
             values.pop(name, None)
-            content.problems.append(_unknown(record, (name,), known_names))
+            content.problems.append(_unknown_field(record, (name,), known_names))
         elif name in values and model is not Head:
             _move_to_metadata(name, values)
             content.unknown.setdefault(name, []).append(f"line {record.line}")
@@ -463,7 +463,7 @@ def check(
         item = model.model_validate(values)
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
-            content.problems.append(_problem(model, dict(error), record))
+            content.problems.append(_problem_of_error(model, dict(error), record))
         return None
     has_problems = len(content.problems) > n_problems
     return None if has_problems else item
@@ -573,12 +573,12 @@ def _move_to_metadata(name: str, fields: dict[str, Any]) -> None:
         fields["metadata"] = {**metadata, name: value}
 
 
-def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
+def _unknown_field(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
     expected = suggestion(str(keys[-1]), names, f"one of {', '.join(names)}")
     return record.problem(keys, "an unknown field", expected)
 
 
-def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
+def _problem_of_error(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
     """Return an error of pydantic as the problem of a record: its field, what was found, what was
     expected.
 
@@ -590,7 +590,7 @@ def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> P
     if error["type"] == "extra_forbidden":
         is_inside = len(keys) > 1  # of an item of evidence or chunks: no other field has fields
         model_inside = Evidence if keys[0] == "evidence" else ExpectedChunk
-        return _unknown(record, keys, fields_of(model_inside if is_inside else model))
+        return _unknown_field(record, keys, fields_of(model_inside if is_inside else model))
     if error["type"] == "missing":
         return record.problem(keys, "missing", "a value")
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
