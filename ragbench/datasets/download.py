@@ -314,11 +314,7 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
         DataError: it would unpack to far too much, or holds no set in BEIR's format.
         OSError: the disk has no room for it.
     """
-    try:
-        with zipfile.ZipFile(archive) as packed:
-            members = packed.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as exc:
-        raise _FailedTryError(f"it is not a whole zip archive: {exc}") from exc
+    members = _members(archive)
     needed = sum(member.file_size for member in members)
     _check_unpacked_size(needed, _size(archive), source)
     free = shutil.disk_usage(folder.parent).free
@@ -335,6 +331,15 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
             f"{source} holds no corpus.jsonl but {names}; expected a set in BEIR's format"
         )
     dataset.rename(folder)
+
+
+def _members(archive: Path) -> list[zipfile.ZipInfo]:
+    """Return what a zip archive states about the files in it; raises _FailedTryError if it is damaged."""
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            return packed.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as exc:
+        raise _FailedTryError(f"it is not a whole zip archive: {exc}") from exc
 
 
 def _check_unpacked_size(needed: int, size: int, source: str) -> None:

@@ -145,12 +145,14 @@ class Reader:
         body = self.clean(body)
         words = server_message(body)
         detail = f"{status}: {words}" if words else str(status)
+        # No credit is left: waiting does not help, whatever the status.
         if any(mark in body for mark in _NO_MONEY):
             return RequestError(
                 f"{self.name}: no credit is left ({detail}); pay in, or name another model",
                 FailureKind.REFUSED,
                 stop=True,
             )
+        # The server is busy or broken: that may pass. (501 means that it lacks a feature.)
         is_broken = status >= 500 and status != 501
         if status in _BUSY or status in _PASSING or is_broken:
             wait_s = _retry_after(headers.get("retry-after"))
@@ -161,6 +163,7 @@ class Reader:
                 tries=_tries_after(status, wait_s),
                 wait_s=wait_s,
             )
+        # The server refuses this request, or all with this key, model or address.
         concerns_all_requests = status in _REFUSED_FOR_ALL
         hint = "the server refuses"
         if not concerns_all_requests:

@@ -182,19 +182,25 @@ class OpenAI(Server):
 
     def poll(self, batch: "Batch") -> int | Outcomes:
         """Return the number of requests of a batch that are done; once the batch has ended, pairs
-        (key, outcome) instead.
-
-        The first pair of each request has the state in which the batch ended, with the server's
-        errors. A request that is in a file of results has a second pair with its outcome: the
-        `Reply`, the server's words if the request failed, "expired" or "canceled".
+        (key, outcome) instead, see `_all_outcomes`.
 
         Raises:
             RequestError: the state or a file of results could not be read.
         """
         state = self._call(BatchObject, "GET", f"/batches/{batch.id}")
-        if state.status not in _OUTCOMES:
-            counts = state.request_counts or {}
-            return counts.get("completed", 0)
+        has_ended = state.status in _OUTCOMES
+        if has_ended:
+            return self._all_outcomes(batch, state)
+        counts = state.request_counts or {}
+        return counts.get("completed", 0)
+
+    def _all_outcomes(self, batch: "Batch", state: BatchObject) -> Outcomes:
+        """Return pairs of key and outcome for the requests of a batch that has ended.
+
+        The first pair of each request has the state in which the batch ended, with the server's
+        errors. A request that is in a file of results has a second pair with its outcome: the
+        `Reply`, the server's words if the request failed, "expired" or "canceled".
+        """
         ending = _OUTCOMES[state.status]
         if state.errors:
             reason = self.clean(json.dumps(state.errors))

@@ -194,15 +194,8 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     """
     # Item i is the text before object i; the last item follows the last object.
     around = _texts_around(text, spans)
-    n_at_begin = _count_leading_blanks(around)  # objects before the first words
-    n_at_end = _count_leading_blanks(around[::-1])  # objects after the last words
-    has_words = n_at_begin < len(around)
-    if has_words:
-        first_words, last_words = around[n_at_begin], around[-1 - n_at_end]
-        if re.match(r"[ \t,\]*]*\n", first_words) is None:  # they follow on the same line
-            n_at_begin = 0
-        if re.search(r"\n[ \t\[*]*\Z", last_words) is None:  # they end on the same line
-            n_at_end = 0
+    n_at_begin = _count_objects_at_begin(around)
+    n_at_end = _count_objects_at_end(around)
     are_stated = []
     for i in range(len(spans)):
         is_at_begin = i < n_at_begin
@@ -210,6 +203,30 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
         is_quoted = _introduces_quotation(around[i])
         are_stated.append((is_at_begin or is_at_end) and not is_quoted)
     return are_stated
+
+
+def _count_objects_at_begin(around: Sequence[str]) -> int:
+    """Count the objects before the first words of a reply; 0 if these words follow on the same line.
+
+    `around` has the texts around the objects. A reply without words has all objects at its begin.
+    """
+    n_blank = _count_leading_blanks(around)
+    has_words = n_blank < len(around)
+    if has_words and re.match(r"[ \t,\]*]*\n", around[n_blank]) is None:
+        return 0
+    return n_blank
+
+
+def _count_objects_at_end(around: Sequence[str]) -> int:
+    """Count the objects after the last words of a reply; 0 if these words end on the same line.
+
+    `around` has the texts around the objects. A reply without words has all objects at its end.
+    """
+    n_blank = _count_leading_blanks(around[::-1])
+    has_words = n_blank < len(around)
+    if has_words and re.search(r"\n[ \t\[*]*\Z", around[-1 - n_blank]) is None:
+        return 0
+    return n_blank
 
 
 def _texts_around(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
