@@ -552,11 +552,13 @@ class _Packed:
         self._name, self._packed = name, f"_{name}"
 
     def __get__(self, result: object, _: type) -> Any:
-        parts = vars(result)
-        if packed := parts.get(self._packed):
-            parts[self._name] = pickle.loads(packed)
-            parts.pop(self._packed, None)  # last: other threads see one of the two at any time
-        return parts[self._name]
+        fields_of_result = vars(result)
+        packed = fields_of_result.get(self._packed)
+        if packed:  # the first look at the field
+            fields_of_result[self._name] = pickle.loads(packed)
+            # last: other threads see one of the two at any time
+            fields_of_result.pop(self._packed, None)
+        return fields_of_result[self._name]
 
     def __set__(self, result: object, value: Any) -> None:
         vars(result)[self._packed] = pickle.dumps(value)

@@ -213,16 +213,18 @@ class NamedRows(ExplainedFrame):
             ConfigError: no row has the name.
         """
         frame = pd.DataFrame(self)
-        known = [str(column) for column in frame]
         measure = find_measure(key)
+        registered_name = measure.name if measure else key
+        known = [str(column) for column in frame]
         for column in _NAMES:
-            if column in known:
-                names = list(dict.fromkeys(frame[column].astype(str)))
-                for name in (key, measure.name if measure else key):
-                    if name in names:
-                        rows = frame[frame[column] == name]
-                        return rows.iloc[0] if len(rows) == 1 else rows
-                known += names
+            if column not in frame:
+                continue
+            names = list(dict.fromkeys(frame[column].astype(str)))
+            for name in (key, registered_name):
+                if name in names:
+                    rows = frame[frame[column] == name]
+                    return rows.iloc[0] if len(rows) == 1 else rows
+            known += names
         raise ConfigError(unknown_column(key, known))
 
 

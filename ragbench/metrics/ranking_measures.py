@@ -106,7 +106,7 @@ def parse_measure(text: str) -> RankingMeasure:
             f"{text!r} is not a measure of a ranking of documents; expected a name such as "
             "'nDCG@10'"
         )
-    name, options, depth = match.groups()
+    name, options, depth = match.groups()  # such as "P", "rel=2", "5"
     keys = _OPTIONS.get(name, ("rel",))
     values = {key: _DEFAULTS.get(key, 1.0) for key in keys}
     written_options = options.split(",") if options else []

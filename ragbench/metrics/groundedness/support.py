@@ -229,17 +229,17 @@ def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str,
     is_claim = [not no_claim(reading.sentence) for reading in readings]
     if not any(is_claim):
         is_claim = [True] * len(readings)
-    weights = []
+    weights = []  # of the sentences
     for reading, claims in zip(readings, is_claim, strict=True):
         weight = float(reading.weight.sum())
         weights.append(weight if claims else weight * _NO_CLAIM)
     merged: dict[str, float] = {}
     for name in evidence[0]:
-        column = [values[name] for values in evidence]
-        weighted = map(float.__mul__, column, weights)
+        of_sentences = [values[name] for values in evidence]
+        weighted = map(float.__mul__, of_sentences, weights)
         mean = sum(weighted) / sum(weights)
-        worst = min(value for value, claims in zip(column, is_claim, strict=True) if claims)
-        merged[name] = (mean + worst) / 2 if name in _SPOILING else mean
+        of_claims = [value for value, claims in zip(of_sentences, is_claim, strict=True) if claims]
+        merged[name] = (mean + min(of_claims)) / 2 if name in _SPOILING else mean
     return merged
 
 

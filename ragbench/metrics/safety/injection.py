@@ -104,6 +104,8 @@ def injection_scores(texts: Sequence[str]) -> Floats:
 
 
 class _Head(NamedTuple):
+    """The coefficients of the logit of a sentence: of its signs, its words and its vector."""
+
     bias: float
     signs: Floats
     words: Floats
@@ -111,6 +113,8 @@ class _Head(NamedTuple):
 
 
 class Read(NamedTuple):
+    """The sentences that are read of a text, and their signs (sentences x `FEATURE_NAMES`)."""
+
     windows: list[str]
     rows: Bools
 
@@ -127,7 +131,9 @@ def read_signs(texts: Sequence[str]) -> list[Read]:
     The signs are kept on disk.
     """
     sentences_of_texts = [windows(text[:_MOST_CHARACTERS])[:_MOST_READ] for text in texts]
-    bare = [plain(sentence) for sentences in sentences_of_texts for sentence in sentences]
+    bare: list[str] = []  # all sentences as the patterns are written
+    for sentences in sentences_of_texts:
+        bare += map(plain, sentences)
     with store.arrays("signs", store.digest(DEFINITION, *bare)) as entry:
         if not entry:
             row_of = {sentence: features(signs(sentence)) for sentence in dict.fromkeys(bare)}
@@ -142,6 +148,7 @@ def read_signs(texts: Sequence[str]) -> list[Read]:
 
 
 def _most_suspicious(sentences: list[str], rows: Bools) -> Read:
+    """Return at most `_MOST_WINDOWS` sentences, in their order: those with the most signs."""
     # spread over the text among equals: the n-th of a group comes after all (n-1)-th
     # (the van der Corput sequence by golden ratio)
     spread = np.arange(len(sentences)) * 0.6180339887498949 % 1.0
@@ -159,24 +166,29 @@ def word_features(sentence: str) -> tuple[Ints, Floats]:
     tokens = ["<", *_WORD.findall(sentence), ">"]
     terms = sorted({*tokens[1:-1], *(f"{a} {b}" for a, b in pairwise(tokens))})
     hashes = np.array([zlib.crc32(term.encode()) for term in terms], dtype=np.int64)
-    return hashes % N_WORDS, np.where(hashes >> 31, 1.0, -1.0) / np.sqrt(len(terms))
+    hash_signs = np.where(hashes >> 31, 1.0, -1.0)  # by the highest of the 32 bits
+    return hashes % N_WORDS, hash_signs / np.sqrt(len(terms))
 
 
 def _scores(reads: Sequence[Read]) -> Floats:
+    """Return the score of each text: the highest of its sentences; 0 for a text without any."""
     scores = np.zeros(len(reads))
-    texts = [window for read in reads for window in read.windows]
-    if texts:
-        logits = logits_of(reads, embedded(texts), _head())
-        owner = np.repeat(np.arange(len(reads)), [len(read.windows) for read in reads])
-        np.maximum.at(scores, owner, np.round(1 / (1 + np.exp(-np.clip(logits, -30, 30))), 6))
+    sentences = [window for read in reads for window in read.windows]
+    if sentences:
+        logits = logits_of(reads, embedded(sentences), _head())
+        probabilities = np.round(1 / (1 + np.exp(-np.clip(logits, -30, 30))), 6)
+        n_sentences = [len(read.windows) for read in reads]
+        text_of_sentence = np.repeat(np.arange(len(reads)), n_sentences)
+        np.maximum.at(scores, text_of_sentence, probabilities)
     return scores
 
 
 def embedded(texts: Sequence[str]) -> Floats:
     """Return the vectors of sentences by both embedders, one after the other; kept on disk."""
-    return np.hstack(
-        [np.asarray(load_embedder(name).encode(texts), dtype=np.float64) for name in _EMBEDDERS]
-    )
+    vectors = []
+    for name in _EMBEDDERS:
+        vectors.append(np.asarray(load_embedder(name).encode(texts), dtype=np.float64))
+    return np.hstack(vectors)
 
 
 def logits_of(reads: Sequence[Read], vectors: Floats, head: _Head) -> Floats:
