@@ -52,7 +52,9 @@ class Experiment(NamedTuple):
 
 
 def draw_differences(generator: str, n: int, rng: np.random.Generator) -> Floats:
-    """Draw n paired differences of scores between 0 and 1; `GENERATORS` has their true means.
+    """Draw the differences between the scores of two systems on n questions; a score is from 0 to 1.
+
+    The name of the generator says how they are distributed; `GENERATORS` has their true means.
 
     >>> draw_differences("hidden loss", 4, np.random.default_rng(0))
     array([ 0.04,  0.04, -1.  , -1.  ])
@@ -111,7 +113,8 @@ def tilted_weights(differences: Floats) -> Floats | None:
 def experiments(
     matrices: Mapping[str, pd.DataFrame], n: int, *, seed: int = 0
 ) -> Iterator[Experiment]:
-    """Draw experiments with n questions each: first of each generator, then of each collection.
+    """Draw experiments: scores of two systems on n questions each, of which the true mean difference is
+    known. The scores are generated (`GENERATORS`), then drawn from those of real collections.
 
     Args:
         matrices: as of `load_score_matrices`: collection -> scores, configurations across.
@@ -182,16 +185,16 @@ _AT_ONCE = 100  # experiments that one call of `compare` takes, each as a measur
 
 
 def call_tests(drawn: list[Experiment], other_tools: pd.DataFrame) -> pd.DataFrame:
-    """Call every test on experiments with one number of questions.
+    """Let every statistical test decide each experiment: is the second system better, worse, or neither?
 
     Args:
-        drawn: as of `experiments`.
+        drawn: as of `experiments`, all with the same number of questions.
         other_tools: the results of MLflow's and TruLens's tests on the same experiments, in this
             order: a row of `notebooks/other_tests.parquet` each.
 
     Returns:
         A row for each experiment: scenario, truth, n, and for each test of `TESTS` 1 if it calls
-            the second system better, -1 if it calls it worse, 0 if it calls nothing.
+            the second system better, -1 if it calls it worse, 0 if it decides nothing.
 
     Raises:
         DataError: `other_tools` is about other experiments.
@@ -201,7 +204,7 @@ def call_tests(drawn: list[Experiment], other_tools: pd.DataFrame) -> pd.DataFra
     differences = after - before
     means = differences.mean(axis=1)
     _check_same_experiments(other_tools, means)
-    signs = np.sign(means).astype(int)
+    signs = np.sign(means).astype(int)  # the call of a test whose p is below ALPHA
     calls = {}
     for tool in ("mlflow", "trulens"):
         p_values = other_tools[f"{tool}_p"].to_numpy()
