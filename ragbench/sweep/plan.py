@@ -19,7 +19,6 @@ from ragbench.llms import (
     current_settings,
     described,
     dry_run,
-    load_llm,
     pending_batches,
 )
 from ragbench.llms.batch_interface import FORGET
@@ -261,23 +260,20 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
             dataset = load_named(alike[0], folder)
             system = system_of(_with_paths_from_here(alike[0], folder), dataset)
             for parameters in alike:
-                system = _with_generator(system, parameters)
+                answering = _with_generator(system, parameters)
                 spec = spec_of(parameters)
-                ask_all(select_questions(dataset, spec), system, spec)
+                ask_all(select_questions(dataset, spec), answering, spec)
     return requests
 
 
 def _with_generator(system: str | Pipeline, parameters: Mapping[str, Any]) -> str | Pipeline:
-    """Return a pipeline with the language model of a configuration; the name of another system, and a
-    pipeline whose configuration has no model, unchanged.
-    """
-    has_generator = parameters.get("llm", "extractive") not in NO_MODEL
-    if not (isinstance(system, Pipeline) and has_generator):
+    """Return a pipeline that answers as a configuration says; the name of another system as it is."""
+    if not isinstance(system, Pipeline):
         return system
     names = ("prompt", "k", "max_tokens", "temperature")
     options = {name: parameters[name] for name in names if name in parameters}
     options["max_context_tokens"] = parameters.get("max_context_tokens") or None
-    return system.with_llm(load_llm(parameters["llm"]), **options)
+    return system.with_llm(parameters.get("llm", "extractive"), **options)
 
 
 def _retrieval_key(parameters: Mapping[str, Any]) -> str:

@@ -375,7 +375,8 @@ class Pipeline(metaclass=Suggesting):
         `generation` are arguments of the pipeline that change, too: prompt, k, max_context_tokens,
         max_tokens, temperature.
         """
-        check_llm(llm)
+        if llm not in NO_MODEL:
+            check_llm(llm)
         other = copy(self)
         other.llm = llm if isinstance(llm, str) else load_llm(llm)
         other._forget_questions()

@@ -402,6 +402,21 @@ def test_configurations_that_ask_the_same_are_counted_once(server: Any, tmp_path
     assert model.to_send == 6, "without the store each pays for itself"
 
 
+@pytest.mark.parametrize("llms", ['"openai:m", "extractive"', '"extractive", "openai:m"'])
+def test_each_configuration_is_foreseen_with_its_own_model(
+    llms: str, server: Any, tmp_path: Path
+) -> None:
+    grid = write_grid(
+        tmp_path / "notebooks", f'[fixed]\njudge = "openai:j"\n[axes]\nllm = [{llms}]'
+    )
+    planned = plan(grid, out=tmp_path / "out")
+    assert dict(sweep(grid, out=tmp_path / "out").failed) == {}
+    asked = collections.Counter(f"openai:{model}" for model, _ in prompts_of(server))
+    assert asked == {model.model: model.to_send for model in planned.models}
+    forced = plan(grid, out=tmp_path / "out", force=True, replies="off")
+    assert asked == {model.model: model.to_send for model in forced.models}
+
+
 def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(
     server: Any, tmp_path: Path
 ) -> None:
