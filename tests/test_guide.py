@@ -183,6 +183,24 @@ def test_the_reading_path_names_files_and_functions_that_exist() -> None:
         assert (ROOT / "ragbench" / file).exists(), file
 
 
+def test_where_changes_go_names_what_is_there() -> None:
+    """Of names and a file, such as `save`, `load_result` in `evaluation/folder.py`, the file exists and
+    holds each name.
+    """
+    text = (GUIDE / "reading_path.md").read_text(encoding="utf-8")
+    name = r"`\w+`(?: \([^)]*\))?"
+    names = rf"((?:{name}(?:, and |, | and )?)+)"
+    named = names + r"(?: below `\[\w+\]`)? in (?:all )?`([\w/]+\.(?:py|pyi|toml))`"
+    found = re.findall(named, text.split("Answers:")[1])
+    assert len(found) >= 40
+    for names, file in found:
+        source = (ROOT / "ragbench" / file).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"\b{name}\b", source), f"{name} in {file}"
+    for file in re.findall(r"`([a-z_]+/[a-z_/]*(?:\.(?:py|toml))?)`", text.split("Answers:")[1]):
+        assert (ROOT / "ragbench" / file).exists() or (ROOT / file).exists(), file
+
+
 def test_stories_are_stored_without_outputs_and_open_with_their_question() -> None:
     stories = [path for path in guide_pages() if path.suffix == ".ipynb"]
     assert len(stories) >= 4
