@@ -129,6 +129,10 @@ class _Question(NamedTuple):
         """Return the value that the part must reach; of a part that decides nothing, its default."""
         return self.thresholds.get(part, 0.0) or THRESHOLDS[part]
 
+    def failure_reasons(self) -> list[str]:
+        """Return why the answer does not pass, see `ragbench.metrics.overall.failure_reasons`."""
+        return failure_reasons(self.case, self.answer, self.scores, thresholds=self.thresholds)
+
 
 class _Finding(NamedTuple):
     """A cause, one of `CAUSES` or "" for none, and its evidence: a sentence that says how it is known."""
@@ -352,10 +356,7 @@ def _has_failed(question: _Question) -> bool:
     """Return True if the question did not pass, by its pass_rate or else by its labels."""
     if "pass_rate" in question.scores:
         return question.scores["pass_rate"] == 0
-    reasons = failure_reasons(
-        question.case, question.answer, question.scores, thresholds=question.thresholds
-    )
-    return bool(reasons)
+    return bool(question.failure_reasons())
 
 
 def _doubt_about_label(question: _Question) -> _Finding:
@@ -447,13 +448,14 @@ def _misses_requirement(question: _Question) -> bool:
     """Return True if an answer failed by a label other than its correctness: it is right, or cites
     wrongly, is late, or misses a requirement.
     """
-    scores = question.scores
-    least_cited = question.threshold("expected_citations")
+    scores, thresholds = question.scores, question.thresholds
+    least_cited = thresholds.get("expected_citations", 0.0)
     is_cited_wrongly = scores.get("expected_citations", 1.0) < least_cited
-    is_late = scores.get("latency_in_budget", 1.0) == 0
+    latency_decides = thresholds.get("latency", 0.0) > 0
+    is_late = latency_decides and scores.get("latency_in_budget", 1.0) == 0
     if question.is_right or is_cited_wrongly or is_late:
         return True
-    return bool(requirements_missed(question.case, question.answer))
+    return bool(requirements_missed(question.case, question.answer, thresholds))
 
 
 def _unsupported_by(scores: Mapping[str, float]) -> str:
@@ -473,17 +475,15 @@ def _symptom(question: _Question) -> str:
         return "refused" if answer.outcome == "blocked" else "no answer given"
     if question.measure:
         return f"{question.measure} is {question.scores[question.measure]:.2f}"
-    return "; ".join(failure_reasons(question.case, answer, question.scores))
+    return "; ".join(question.failure_reasons())
 
 
 def _requirement_missed(question: _Question) -> _Finding:
     """Return "requirement_missed" with the reasons, for an answer that is right, or not decided, and
     fails by another label.
     """
-    reasons = failure_reasons(question.case, question.answer, question.scores)
-    return _Finding(
-        "requirement_missed", "; ".join(reasons) or "a threshold of the targets is not reached"
-    )
+    reasons = "; ".join(question.failure_reasons())
+    return _Finding("requirement_missed", reasons or "a threshold of the targets is not reached")
 
 
 def _judge_against_labels(question: _Question) -> _Finding:

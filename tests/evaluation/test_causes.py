@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from ragbench.errors import DataError
 from ragbench.evaluation import CAUSES, diagnose
 from ragbench.evaluation.causes import DISPUTED
 from ragbench.evaluation.evidence_reach import EvidenceReach
+from ragbench.metrics.overall import THRESHOLDS
 from ragbench.report import count_causes
 from ragbench.types import (
     Answer,
@@ -554,3 +556,29 @@ def test_an_answer_is_right_from_the_value_from_which_it_passes(
         thresholds={"llm_correctness": threshold},
     )
     assert table["cause"].tolist() == [cause]
+
+
+def test_the_reasons_of_a_cause_are_by_the_thresholds_of_the_user() -> None:
+    """Two of three keywords pass by default, and the user wants all of them."""
+    keywords = ("1881", "railway", "steam")
+    question = case(required_keywords=keywords)
+    answer = Answer("q", "The railway opened in 1881 [1].", contexts=("rail#0",))
+    data = Dataset("tiny", "test", CORPUS, (question,), {"q": {"rail": 1}})
+    values = scores(gold_fact_coverage=1.0)
+    given: Any = data, {"q": {"rail#0": 1.0}}, [answer], [], values, CHUNKS
+    assert not diagnose(*given)["failed"].any()
+    [row] = diagnose(*given, thresholds={**THRESHOLDS, "keyword": 1.0}).to_dict("records")
+    assert (row["failed"], row["cause"]) == (True, "requirement_missed")
+    assert row["evidence"] == "missing keywords: steam"
+
+
+def test_a_late_answer_has_missed_nothing_where_the_latency_does_not_count() -> None:
+    late = dataclasses.replace(GOOD, latency_ms={"total": 20.0})
+    data = Dataset(
+        "tiny", "test", CORPUS, (case(latency_budget_ms={"total": 10}),), {"q": {"rail": 1}}
+    )
+    values = scores(gold_fact_coverage=0.0, latency_in_budget=0.0)
+    given: Any = data, {"q": {"rail#0": 1.0}}, [late], [], values, CHUNKS
+    assert diagnose(*given)["cause"].tolist() == ["requirement_missed"]
+    [cause] = diagnose(*given, thresholds={**THRESHOLDS, "latency": 0.0})["cause"]
+    assert cause != "requirement_missed"
