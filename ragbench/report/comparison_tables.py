@@ -11,7 +11,7 @@ from ragbench.report.configuration import budget_curve
 from ragbench.report.failure_tables import by_severity, plain
 from ragbench.report.leaderboard import COSTS
 from ragbench.statistics import rounded
-from ragbench.statistics.choice import prove_within_margin
+from ragbench.statistics.choice import MarginProof, prove_within_margin
 
 _SAME = 1e-9  # values of a question that differ by less are the same
 _AT_K, _AT_BUDGET = "span_recall@5", "span_recall@500tok"
@@ -101,15 +101,19 @@ def _signed(differences: "pd.Series[float]") -> str:
 
 
 def parameter_shares(results: Results, measure: str) -> pd.DataFrame:
-    """Return the fraction of the variance between configurations that each parameter explains by
-    itself: share, in [0, 1], largest first; the index is the parameter.
+    """Return how much each parameter matters: the share of the variance between configurations' means
+    that it explains by itself.
 
     Parameters that vary together have the same share; if the shares add up to less than 1,
     parameters explain the rest together. Means are over the questions that all configurations have
-    scored. No row unless two parameters or more vary: one alone explains all.
+    scored.
+
+    Returns:
+        Column `share`, in [0, 1], largest first; the index is the parameter. No row unless two
+        parameters or more vary: one alone explains all.
     """
     means = values_by_question(results, measure).dropna().mean()
-    settings = _parameters(results).reindex(means.index)
+    settings = _parameters(results).reindex(means.index)  # configuration x parameter
     settings = settings.loc[:, settings.nunique() > 1]
     if settings.shape[1] < 2:
         return pd.DataFrame()
@@ -156,8 +160,9 @@ def budget_table(results: Results) -> pd.DataFrame:
 
 
 def budget_orders(board: pd.DataFrame) -> str:
-    """State the configurations that lead at k = 5 and at an equal budget of 500 tokens and, for three or
-    more configurations, how similar the two orders are (Kendall's tau).
+    """State which configuration leads at k = 5, and which at an equal budget of 500 tokens.
+
+    Of three or more configurations it also states how similar the two rankings are (Kendall's tau).
 
     Returns:
         One or two sentences; "" if a measure is missing, or fewer than two configurations are scored by
@@ -182,10 +187,12 @@ def budget_orders(board: pd.DataFrame) -> str:
 
 
 def _kendall_tau(first: Floats, second: Floats) -> float:
-    """Return Kendall's tau-b of two columns, the similarity of their orders in [-1, 1], as
-    `scipy.stats.kendalltau` computes it, to the last digit; NaN if a column is constant.
+    """Return Kendall's tau-b, the similarity in [-1, 1] of two rankings of the same rows; NaN if all values
+    of one are equal. It is (pairs of rows in the same order - pairs in opposite order) / n, where n
+    is the geometric mean of the pairs that are untied in the first and in the other ranking.
 
-    Importing scipy.stats took a sixth of the time of a comparison notebook.
+    It equals `scipy.stats.kendalltau` to the last digit, whose import took a sixth of the time of a
+    comparison notebook.
     """
     left, right = np.triu_indices(len(first), 1)  # the row numbers of each pair of rows
     # the order of each pair: 1, -1, or 0 for equal values
@@ -207,34 +214,48 @@ def varying_costs(board: pd.DataFrame) -> list[str]:
 def choices_by_cost(
     results: Results, board: pd.DataFrame, measure: str, margin: float
 ) -> tuple[list[str], pd.DataFrame]:
-    """Choose, for each kind of cost (latency, dollars, ...), the cheapest configuration that is proven
-    to be within `margin` of the best.
+    """Choose the cheapest good configuration, for each kind of cost (latency, dollars, ...).
+
+    A configuration is good if a test proves that its mean is within `margin` of the best.
+
+    Args:
+        board: the leaderboard, with the name, the label and the costs of each configuration.
 
     Returns:
-        A sentence for each kind of cost (equal sentences once), and a table of the proven
+        The sentences that name the choices, without repetitions; and a table of the good
         configurations: mean, difference, p_adjusted, n, proven, then the costs in which
         configurations differ; the index is the label.
     """
     arms = _scored_arms(results, board, measure)
     if len(arms) < 2:
         return [_TOO_FEW], pd.DataFrame()
-    scores = _scores_by_label(results, arms)
-    proof = prove_within_margin(scores, margin, measure=measure)
+    proof = prove_within_margin(_scores_by_label(results, arms), margin, measure=measure)
     costs = varying_costs(board)
     sentences = []
     for cost in costs:
-        word, unit = COSTS[cost]
-        amount_of = dict(zip(scores, arms[cost].astype(float), strict=True))
-        choice = proof.cheapest(amount_of, word)
-        sentence = choice.sentence
-        if choice.chosen:
-            sentence = sentence.replace("cost ", f"{unit}: ", 1)
-        sentences.append(sentence)
+        sentence = _sentence_of_choice(proof, arms, cost)
+        if sentence not in sentences:  # for all costs it is the same if nothing is proven
+            sentences.append(sentence)
     if not costs:
         sentences = ["No cost is known in which they differ."]
     table = proof.table.set_index("name")[["mean", "difference", "p_adjusted", "n", "proven"]]
     table = table.join(arms[costs])
-    return list(dict.fromkeys(sentences)), rounded(table[table["proven"]])
+    return sentences, rounded(table[table["proven"]])
+
+
+def _sentence_of_choice(proof: MarginProof, arms: pd.DataFrame, cost: str) -> str:
+    """Return a sentence that names the cheapest proven configuration, or states that none is proven.
+
+    Args:
+        cost: the column of `arms` that counts as cost, such as "search_ms".
+    """
+    adjective, unit = COSTS[cost]  # such as "fastest to search", "ms per search"
+    amount_of = arms[cost].astype(float).to_dict()  # label -> cost
+    choice = proof.cheapest(amount_of, adjective)
+    if not choice.chosen:
+        return choice.sentence
+    # it ends such as "cost 12.5): ..."; the unit replaces the word
+    return choice.sentence.replace("cost ", f"{unit}: ", 1)
 
 
 def _scored_arms(results: Results, board: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -285,17 +306,19 @@ def still_questions(values: pd.DataFrame) -> str:
 
 
 def odd_questions(values: pd.DataFrame, results: Results, *, rows: int = 5) -> pd.DataFrame:
-    """Return the questions on which worse configurations do better, the clearest first: question, mean,
-    discrimination; the index is the query_id.
+    """Return the questions on which worse configurations do better, the clearest first.
 
-    The discrimination of a question is the correlation of its values with the sums of all other
-    questions, over configurations; questions below -0.5 are returned.
+    The discrimination of a question is a correlation over configurations: of its values with the
+    sums of the values of all other questions. Questions below -0.5 are returned.
 
     Args:
         values: question x configuration, as from `values_by_question`. For two configurations every
             correlation is 1 or -1, so that no row is returned.
         results: the configurations, which know the questions' texts.
         rows: how many questions are returned at most.
+
+    Returns:
+        question, mean, discrimination; the index is the query_id.
     """
     scored = values.dropna()
     if scored.shape[1] < 3:
@@ -320,8 +343,8 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         bias (the mean of the judge's verdict minus people's), covered (the fraction of labels for
-        which there is a verdict); the index is the configuration, then "longer half" and "shorter
-        half" of the answers. No row where nothing was judged.
+        which there is a verdict). A row per configuration, then the rows "longer half" and "shorter
+        half" of the answers; no row where nothing was judged.
     """
     keys = ["configuration", "query_id", "criterion"]
     verdicts = _judge_verdicts(results)

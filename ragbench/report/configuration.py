@@ -65,9 +65,10 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
 
 def _verdict_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> str:
     """Return a sentence with how many questions passed, and why others did not; "" if no question was
-    decided.
+    decided. `scored` is measure -> its row of `summarise`.
     """
     rate = _means_in_words(scored, "pass_rate")
+    # the result has a sentence that states the undecided questions, too
     if result.passed_sentence and result.counts["undecided"]:
         details = f": {rate}{_most_missed(result)}" if rate else ""
         return f"**{result.passed_sentence}**{details}."
@@ -138,7 +139,10 @@ def _causes_line(diagnosis: pd.DataFrame | None) -> str:
 
 def _most_missed(result: Result) -> str:
     """Return the three most frequent reasons why questions did not pass, as the end of a sentence; ""
-    if there are none. Reasons that differ only in their values count as the same.
+    if there are none.
+
+    A reason is a text such as "recall@5: 0.2 < 0.5"; reasons that differ only in their values count
+    as the same.
     """
     counts: Counter[str] = Counter()
     for query_id in result.queries:
@@ -150,10 +154,11 @@ def _most_missed(result: Result) -> str:
 
 
 def _means_in_words(scored: Mapping[str, Mapping[Any, Any]], *names: str) -> str:
-    """Return these measures, as far as they are scored, as a list in words: each with its mean, its
-    interval and, if some questions have no value, the number that have one; "" if none is scored.
+    """Return the means of measures in words, with their intervals, such as "pass_rate 0.70 [0.60, 0.80]
+    (9 scored), ...". "(9 scored)" is added if some questions have no value.
 
-    `scored` is measure -> its row of `summarise`.
+    Measures without a score are left out; "" if none is scored. `scored` is measure -> its row of
+    `summarise`.
     """
     texts = []
     for name in dict.fromkeys(names):

@@ -13,8 +13,10 @@ _FEW = 50
 
 
 def passage_states(sampled: Sequence[Chunk], drafts: Sequence[Draft]) -> dict[str, str]:
-    """Return chunk id -> what came of asking for questions about each sampled passage: "accepted" (at
-    least one draft was), or "nothing accepted"; without drafts, as in a dry run, "sampled".
+    """Return chunk id -> state, for each passage about which a model was asked to draft questions.
+
+    The state is "accepted" if at least one draft about the passage was accepted, else "nothing
+    accepted"; without any drafts, as in a dry run, it is "sampled".
     """
     if not drafts:
         return {chunk.chunk_id: "sampled" for chunk in sampled}
@@ -44,8 +46,9 @@ def rejected_drafts(drafts: Sequence[Draft], *, rows: int = 3) -> pd.DataFrame:
 
 
 def draft_findings(drafts: Sequence[Draft], sampled: Sequence[Chunk], n_requests: int) -> list[str]:
-    """Return sentences of Markdown about the drafted questions: how many are accepted, and why others
-    are lost; without drafts, the number of requests that a run would send.
+    """Report on drafted questions in sentences of Markdown: how many are accepted, why others are lost.
+
+    Without drafts, the sentences state the number of requests that a run would send.
 
     Args:
         drafts: as from `ragbench.generation.generate_drafts`; none in a dry run.

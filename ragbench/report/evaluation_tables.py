@@ -123,8 +123,8 @@ def means_by_turn(result: Result, measures: list[str]) -> pd.DataFrame:
 
 
 def search_calls(output: SystemOutput) -> pd.DataFrame:
-    """Return a row for each search that returned passages and that a system reported having made on the
-    way to an answer.
+    """Return a row for each search that a system reported, such as an agent's tool calls on the way to
+    an answer. Searches that returned no passage are left out.
 
     Returns:
         query_id, call (its number within the question), name, query, documents (of its passages, in
@@ -209,8 +209,10 @@ def unscored_verdicts(result: Result) -> pd.DataFrame:
 def changed_answers(
     result: Result, intervention: str, expected: str, *, rows: int = 3
 ) -> pd.DataFrame:
-    """Return the answers that an intervention (a change of the question or of the contexts) changed
-    although they should have stayed, or left although they should have changed; the worst first.
+    """Return the answers that failed an intervention, the worst first.
+
+    An intervention is a change of the question or of the contexts, such as typos. An answer fails if it
+    changed although it should have stayed the same, or stayed although it should have changed.
 
     Args:
         result: an evaluation with interventions, and its output; without the output no row is

@@ -33,10 +33,11 @@ def part_verdicts(
 ) -> pd.DataFrame:
     """Return for each question the part that failed: retrieval, generation, both or none.
 
-    Retrieval has failed if its recall is below a fraction (`share`) of the best possible recall. An
-    answer is tested by the first of these that exists: a judge's verdict of correctness; the gold facts;
-    the support by the relevant documents that share most words with the answer, which tests support and
-    not truth.
+    Retrieval has failed if its recall is below a fraction (`share`) of the best possible recall.
+
+    Generation has failed if the answer is wrong. It is tested by the first of these that exists: a
+    judge's verdict of correctness; the gold facts; the relevant documents. These show only whether
+    they support the answer, not whether it is true.
 
     Args:
         dataset: the questions.
@@ -75,12 +76,17 @@ def part_verdicts(
 def _answer_tests(
     table: pd.DataFrame, answered: Result, dataset: Dataset, relevant: Mapping[str, Iterable[str]]
 ) -> pd.DataFrame:
-    """Return for each question what tested its answer, `tested_by`, and the value in [0, 1]: a judge or
-    gold facts, else the relevant documents. NaN where there was no answer: the outcome is tested.
+    """Test the answer to each question: by a judge or gold facts if there are, else by the relevant
+    documents.
 
     Args:
         table: answer and outcome; the index is the query_id.
+        answered: the result with the values of the judge and of gold facts.
         relevant: query_id -> the ids of its relevant documents.
+
+    Returns:
+        tested_by (the name of the test) and value (in [0, 1]; NaN without an answer, whose outcome
+        decides), with the index of `table`.
     """
     tested = _tests_by_judge_or_facts(answered)
     rows: list[tuple[str, float]] = []

@@ -34,19 +34,17 @@ _TOLERATED = 0.95  # fraction of answers as they must be, below which an interve
 def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
     """Return the failed questions of a diagnosis, the worst first.
 
-    False answers (fabricated, contradicting, or where the documents hold none) come before wrong
-    and missing ones, and those that only a judge or a doubtful label calls wrong come last. Within
-    each, the lowest value of the verdict is worst (no answer counts 0), then the least evidence in
-    the context, then the earliest cause.
+    They are sorted by the harm of their cause: first false answers (fabricated, contradicting, or
+    where the documents hold none), then wrong and missing ones, then those that only a judge or a
+    doubtful label calls wrong. Equal ones are sorted by value, evidence in the context and cause.
     """
     failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
-    harm_of_cause = dict.fromkeys(_FALSE, -1) | dict.fromkeys(DISPUTED, 1)  # others: 0
     sort_keys = pd.DataFrame(
         {
-            "harm": failed["cause"].map(harm_of_cause).fillna(0),
-            "value": failed["value"].fillna(0.0),
-            "held": failed["held"].fillna(1.0),
-            "cause": failed["cause"].map([*CAUSES].index),
+            "harm": failed["cause"].map(_harm_rank),
+            "value": failed["value"].fillna(0.0),  # of the verdict; no answer counts as 0
+            "held": failed["held"].fillna(1.0),  # fraction of the evidence in the context
+            "cause": failed["cause"].map([*CAUSES].index),  # the earliest in the flow of data first
         }
     )
     order = sort_keys.sort_values([*sort_keys.columns], kind="stable").index
@@ -65,6 +63,13 @@ def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
     rows.append(("none", "not failed", len(diagnosis) - counts.sum()))
     table = pd.DataFrame(rows, columns=["cause", "meaning", "questions"])
     return table.assign(share=table["questions"] / max(len(diagnosis), 1))
+
+
+def _harm_rank(cause: str) -> int:
+    """Return 0 for causes that do most harm, false answers; 2 for those that may be no failure; else 1."""
+    if cause in DISPUTED:
+        return 2
+    return 0 if cause in _FALSE else 1
 
 
 def question_table(rows: pd.DataFrame, notebook: str | Path) -> str:
@@ -95,8 +100,9 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _fragments_of_headings(notebook: Path) -> dict[str, str]:
-    """Return heading -> fragment of the address of the cell whose output has this heading of level 4;
-    {} if the notebook cannot be read.
+    """Return heading -> link to the cell that shows it, such as "Question q7" -> "#cell-id=1a2b".
+
+    Only headings of level 4 ("####") in outputs count. {} if the notebook cannot be read.
 
     Links lead to cells and not to headings: JupyterLab finds a heading in an output only if the
     notebook is open already. nbconvert writes the same anchors for cells.
@@ -182,12 +188,11 @@ def _quoted(text: str) -> str:
 
 
 def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
-    """Return for each configuration and intervention the fraction of answers that are as the
-    intervention expects, and the difference in correct answers from the untouched ones, paired by
-    question.
+    """Show how well each configuration withstands each intervention.
 
     An intervention changes what a system gets, such as typos in the question, and states the answer
-    that is then right: mostly the same one, sometimes none.
+    that is then right: mostly the same one, sometimes none. The table has the fraction of answers
+    that are as it expects, and how many more or fewer are correct than without the change.
 
     `p` is the p-value of the exact binomial test that the true fraction is at least 0.95, one-sided: a
     system that passes 19 of 20 cases raises no alarm. `p_holm` adjusts it over all rows.
@@ -242,19 +247,22 @@ def _p_value_of_kept(fraction: float, n: int) -> float:
 
 
 def _change_of_correct(result: Result, intervention: str) -> dict[Any, Any]:
-    """Return `correct`, the fraction of correct answers under an intervention, its `difference` from the
-    untouched answers, paired by question, and the interval of that; {} if no question has both.
+    """Compare the correct answers under an intervention with the untouched ones, question by question.
+
+    Returns:
+        correct (the fraction under the intervention), difference (from the untouched answers),
+        difference_ci_low, difference_ci_high; {} if no question has both.
     """
     columns = ["correct:untouched", f"correct:{intervention}"]
     pairs = result.wide.reindex(columns=columns).dropna()
     if pairs.empty:
         return {}
-    # both under the same name of a measure, as `compare` takes them
+    # `compare` compares the values of one measure, so both get the same name
     untouched, changed = (
         pairs[column].rename("value").reset_index().assign(measure="correct:untouched")
         for column in columns
     )
-    [comparison] = compare(untouched, changed)[[*_CHANGE]].to_dict("records")
+    [comparison] = compare(untouched, changed).to_dict("records")
     return {heading: comparison[name] for name, heading in _CHANGE.items()}
 
 

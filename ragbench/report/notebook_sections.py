@@ -24,15 +24,16 @@ def section(heading: str, about: str, *contents: Any) -> None:
     filled = [content for content in contents if not _is_empty(content)]
     if not filled:
         return
-    texts = [text for text in (heading, about) if text]  # that are not shown yet
+    # texts that follow each other are shown together, before the next table or figure
+    waiting_texts = [text for text in (heading, about) if text]
     for content in filled:
         if isinstance(content, str | list):
-            texts.append(_markdown(content))
+            waiting_texts.append(_markdown(content))
             continue
-        _show_markdown(texts)
-        texts = []
+        _show_markdown(waiting_texts)
+        waiting_texts = []
         display(content)  # type: ignore[no-untyped-call]
-    _show_markdown(texts)
+    _show_markdown(waiting_texts)
 
 
 def _show_markdown(paragraphs: list[str]) -> None:

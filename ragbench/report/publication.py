@@ -49,8 +49,10 @@ summary{cursor:pointer}
 def publish(
     folder: str | Path, site: str | Path, *, force: bool = False, questions: bool = True
 ) -> Path:
-    """Write the folder of a sweep or a study as static pages: the decision with the leaderboard, each
-    executed notebook, and all questions with the explorer.
+    """Write the results of a sweep or a study as a static web site.
+
+    Its pages are the decision with the leaderboard, each executed notebook, and the explorer with all
+    questions.
 
     The pages contain the content of the notebooks (questions, answers, texts of documents): publish
     them to people who may read these.
@@ -107,8 +109,8 @@ def _results_in(folder: Path) -> Results | None:
 
 
 def _check_site(site: Path, *, force: bool) -> None:
-    """Refuse a place that holds something else than an earlier site, and without `force` an earlier
-    site, too.
+    """Raise an error if a site cannot be written here: something else is here, or, without `force`, an
+    earlier site.
 
     Raises:
         ConfigError: the place is taken, or cannot be written.
@@ -132,7 +134,7 @@ def _check_site(site: Path, *, force: bool) -> None:
 
 
 def notebook_html(path: Path) -> str:
-    """Write an executed notebook as a page of a site, with what `_TAGS` allows of its HTML.
+    """Write an executed notebook as a page of a site; HTML tags that are not in `_TAGS` are dropped.
 
     Raises:
         DataError: the file is not a notebook.
@@ -172,8 +174,9 @@ def _code_style() -> str:
 
 
 def _show_alternative_texts(notebook: Any) -> None:
-    """Replace each image of a notebook that has an alternative text in its metadata by HTML with this
-    text, which nbconvert would leave out.
+    """Replace images of a notebook by HTML with their alternative texts, which nbconvert leaves out.
+
+    The text of an image is in its metadata; images without one stay.
     """
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
@@ -227,6 +230,7 @@ def _with_links_to_pages(text: str, pages: Collection[str]) -> str:
             return ""
         return f'href="{page}{anchor}"'
 
+    # a link whose target was deleted is left as "<a >"
     return _LINK.sub(new_target, text).replace("<a >", "<a>")
 
 

@@ -43,14 +43,20 @@ def trial_pairs(dataset: Dataset, tried: Sequence[Answer]) -> pd.DataFrame:
 def reference_table(
     dataset: Dataset, answers: Sequence[Answer], sources: Mapping[str, Sequence[Chunk]]
 ) -> pd.DataFrame:
-    """Return written answers, the most doubtful first: question, outcome, in_sources (the fraction of
-    the answer's words that its sources contain, in [0, 1]; NaN without an answer), answer (or the
-    error), sources (ids of documents); the index is the query_id.
+    """Return the reference answers that a model wrote, the most doubtful first.
+
+    Args:
+        sources: query_id -> the chunks from which its answer was written.
+
+    Returns:
+        question, outcome, in_sources (the fraction of the answer's words that its sources contain, in
+        [0, 1]; NaN without an answer), answer (or the error), sources (ids of documents); the index is
+        the query_id.
     """
     rows = []
     for answer in answers:
         chunks = sources[answer.query_id]
-        documents = dict.fromkeys(chunk.doc_id for chunk in chunks)
+        documents = dict.fromkeys(chunk.doc_id for chunk in chunks)  # each once, in their order
         rows.append(
             {
                 "query_id": answer.query_id,

@@ -23,12 +23,14 @@ _CUT = ("chunker", "chunk_size", "chunk_overlap", "tokenizer")
 
 
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
-    """Return the questions of a result with the labels and documents that can be found, and notes for
-    the reader about missing or different ones.
+    """Return a dataset with the questions of a result, and notes for the reader about its gaps.
+
+    The dataset has the labels and documents that can be found; a note states that they are missing, or
+    differ from the evaluated ones.
 
     Args:
-        dataset: the documents and labels to use; None = those in the memory of the result, or else of
-            the dataset that it names, if these have not changed since.
+        dataset: the documents and labels to use; None takes those that the result holds in memory, or
+            else those of the dataset that it names, unless it has changed since.
     """
     notes: list[str] = []
     if dataset is None and result.output is not None:
@@ -49,8 +51,10 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
 
 
 def _unchanged_dataset(result: Result) -> tuple[Dataset, list[str]]:
-    """Return the dataset that a result names, without notes; or, if it cannot be loaded or has changed
-    since the evaluation, one without content, and a note about this.
+    """Return the dataset that a result names, and notes: none.
+
+    If it cannot be loaded, or has changed since the evaluation, return an empty dataset, and a note
+    that states this.
     """
     dataset = None
     with suppress(RagbenchError, OSError):
@@ -86,11 +90,11 @@ def chunks_by_name(results: Sequence[Result], dataset: Dataset) -> dict[str, lis
 
 
 def _named_dataset(result: Result) -> Dataset | None:
-    """Return the dataset that a result names, where loading it takes no download; None if there is none
-    of its name. One with the same content is preferred to others.
+    """Load the dataset that a result names, if that takes no download; return None if there is none.
 
-    A path is looked up from the present folder, and from the folder of the result upwards: it was
-    written relative to the folder of a grid or a notebook, which is mostly one of these.
+    A name that is a path is looked up in the present folder, then in the folder of the result and those
+    above it: it is relative to the folder of a grid or a notebook, which is mostly one of these. The
+    first dataset with the content that was evaluated is returned, or else the first one.
     """
     from ragbench.testsets.loader import load_dataset
 
@@ -117,11 +121,11 @@ def _named_dataset(result: Result) -> Dataset | None:
 def locate(
     context_id: str, passage: Passage | None, texts: Mapping[str, str]
 ) -> tuple[str, int, int] | None:
-    """Return where a context is, as (document id, start, end); None if no text holds it word for word.
+    """Return where a context is in its document, as (document id, start, end); None if that is unknown.
 
     Args:
-        context_id: the id of a chunk states its place, as in "d#2-4", if there is no passage.
-        passage: the text of the context, which is searched in its document.
+        context_id: a chunk's id states its place ("d#2-4"); it is used if there is no passage.
+        passage: the text of the context and the id of its document, in which it is searched for.
         texts: document id -> text.
 
     >>> locate("d#2-4", None, {"d": "abcdef"}), locate("x", Passage("x", "ef", "d"), {"d": "abcdef"})

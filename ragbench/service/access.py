@@ -77,8 +77,10 @@ class Session:
         return Folder(self.root, self.owner)
 
     def of(self, client: str | None) -> Session:
-        """Return the session about another client; 404 for one that the key does not open, as if it
-        were not there.
+        """Return this session with another client, whose data it is about.
+
+        A client that the key does not open gives 404, as if it did not exist. `client` is None for
+        the key's client or, if the key opens every client, for all of them.
         """
         if self.key.client_id == EVERY_CLIENT:
             return replace(self, client=client)
@@ -166,8 +168,9 @@ def with_session_only(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[byte
 
 
 def caller_of(request: Request) -> str:
-    """Return the address that a request comes from; of IPv6 its network, the first 64 bits: the
-    other addresses in it belong to the same caller.
+    """Return the address that a request comes from, by which callers are counted.
+
+    Of an IPv6 address it is the network, the first 64 bits: one caller has all addresses in it.
     """
     host = request.client.host if request.client else ""
     try:
@@ -201,11 +204,13 @@ TENANT: Any = Header(None, alias="X-Tenant-Id", max_length=80, description="The 
 
 
 def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
-    """Return a dependency of FastAPI: the session of a caller whose role is at least this one.
+    """Return a dependency of FastAPI that gives a route the session of a caller with at least this role.
 
     Without a key the request ends with 401, with a lesser role with 403, and with 404 if a key for
-    every client reads a client that does not exist. `client_of` is the parameter of a request, or the
-    dependency, that names the client.
+    every client reads a client that does not exist.
+
+    Args:
+        client_of: the parameter of the request, or the dependency, that names the client.
     """
 
     async def session_of(request: Request, client: str | None = client_of) -> Session:

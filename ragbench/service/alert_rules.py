@@ -151,10 +151,10 @@ def replace_threshold(
     client: str = "",
     database: str = "",
 ) -> None:
-    """Add the rule that the pass rate is at least `limit`, in place of those for it that a series
-    has, and the rule "failed" for a job that cannot run.
+    """Set the alerts of a series: one for a pass rate below `limit`, one for a job that fails.
 
-    Their alerts are sent `to` these targets; none = to the targets of the rules that they replace.
+    They replace its rules for the pass rate and "failed". Alerts are sent `to` these targets; none = to
+    the targets of the rules that are replaced.
 
     Raises:
         ConfigError, DataError: as `add_alert`.
@@ -291,7 +291,7 @@ class _Episode(NamedTuple):
 
 
 def raise_alerts(connection: Connection, run: Json) -> None:
-    """Check every rule at a new run, and write its alerts, in the transaction that adds the run."""
+    """Check every rule about a new run, and write the alerts, in the transaction that adds the run."""
     all_series = [run["series"]]
     if run["kind"] == "eval":
         all_series.append("")  # a rule for every evaluation
@@ -305,8 +305,9 @@ def raise_alerts(connection: Connection, run: Json) -> None:
         finding = _finding(connection, run, rule)
         if finding.is_breach is None:
             continue
+        # earlier runs with the same values of these columns may have raised the alert already
         shared = ["client_id", "series", "configuration"]
-        if rule.rule == "drift":  # another epoch begins without an episode
+        if rule.rule == "drift":  # only runs of one epoch (one dataset) are compared
             shared.append("epoch")
         is_alike = and_(*(column[name] == run[name] for name in shared))
         subject = _Subject(
@@ -332,8 +333,10 @@ def _lines_about(run: Json) -> list[str]:
 
 
 def _open_episode(connection: Connection, rule: _Row, subject: _Subject) -> _Episode | None:
-    """Return the episode of a rule (the time from a breach to the recovery) that is open before a run or
-    a job; None if no episode is open.
+    """Return the open episode of a rule before a run or a job; None if there is none.
+
+    An episode is the time from a breach of the rule to the recovery. It is open if the last alert
+    before the `subject` (the run or the job) is not a recovery.
     """
     time = subject.time_column
     query = select(alert.c.kind, time.label("time"))
@@ -357,8 +360,8 @@ def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
 
 
 def _failed_finding(connection: Connection, run: Json) -> _Finding:
-    """Return the finding of the rule "failed": a breach if the run missed its targets; unknown if
-    nothing decides whether it passed.
+    """Return the finding of the rule "failed" at a run: a breach if the run missed its targets; unknown
+    if it has none.
     """
     if run["passed"] is None:
         return _UNKNOWN
@@ -375,8 +378,8 @@ def _failed_finding(connection: Connection, run: Json) -> _Finding:
 def _threshold_finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
     """Return the finding of a rule such as "claim_support<0.8".
 
-    It is a breach if the whole interval is beyond the limit (with `point`: if the mean is), no breach
-    if the mean is not, and unknown in between or without a score.
+    It is a breach if the whole 95 % interval of the mean is below 0.8, no breach if the mean is 0.8 or
+    more, and unknown in between or without a score. With `rule.point` the mean alone decides.
     """
     match = _THRESHOLD.fullmatch(rule.rule)
     if match is None:
@@ -486,6 +489,7 @@ def _check_job(connection: Connection, rule: _Row, ended: _Row) -> None:
     """
     title = f"the job due {ended.due_at[:16]} UTC"
     is_sweep = json.loads(ended.command)[:1] == ["sweep"]
+    # an evaluation that missed its targets (exit status 1) is reported by its run
     is_breach = ended.state == "failed" or (is_sweep and ended.exit_code > 0)
     title += f" failed, exit status {ended.exit_code}" if is_breach else " ended"
     last_lines = (ended.output or "").strip().splitlines()[-1:]
@@ -503,7 +507,7 @@ def _check_job(connection: Connection, rule: _Row, ended: _Row) -> None:
 
 
 def _write_alert(connection: Connection, rule: _Row, subject: _Subject, finding: _Finding) -> None:
-    """Write the alert that a finding makes, if any: a breach begins, goes on or is over.
+    """Write an alert if a breach of the rule begins, goes on (as a reminder) or is over.
 
     Args:
         subject: the run or the job at which the rule was checked. There is at most one alert of a rule
@@ -532,10 +536,12 @@ def _write_alert(connection: Connection, rule: _Row, subject: _Subject, finding:
 def _message(
     connection: Connection, rule: _Row, subject: _Subject, finding: _Finding
 ) -> tuple[str, str] | None:
-    """Return the kind of alert that a finding makes ("breach", "reminder" or "recovery") and its title;
-    None for no alert: without a breach, or before the next reminder is due.
+    """Return the kind and the title of the alert to send; None for no alert.
+
+    A first breach is a "breach", one that goes on a "reminder" when that is due, and the end of it a
+    "recovery".
     """
-    episode = _open_episode(connection, rule, subject)
+    episode = _open_episode(connection, rule, subject)  # since the breach began; None = no breach
     if episode is None:
         return ("breach", finding.title) if finding.is_breach else None
     time = subject.time_column

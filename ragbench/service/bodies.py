@@ -71,8 +71,8 @@ _FIELDS = {
 
 
 def _field_of_request(field: FieldInfo) -> Any:
-    """Return the type and the field of an option of `ragbench eval` in the body of a request, for
-    `create_model`. A tuple becomes a list of at most 50 depths or words.
+    """Return (type, field) of an option of `ragbench eval`, as pydantic's `create_model` takes them for
+    the body of a request. An option that is a tuple becomes a list of at most 50 depths or words.
     """
     if isinstance(field.default, tuple):
         item = Depth if int in get_args(field.annotation) else Word

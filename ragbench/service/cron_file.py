@@ -49,8 +49,10 @@ class _Config(_Part):
         return command
 
     def problem(self, folder: Path) -> str:
-        """Return why an evaluation in a folder cannot run: the system or the baseline cannot be found,
-        or the test set cannot be loaded, or lacks questions or documents. "" if no reason is known.
+        """Return why this evaluation cannot run in a folder; "" if no reason is known.
+
+        The system or the baseline cannot be found, or the test set cannot be loaded, or it lacks
+        questions or documents.
         """
         from ragbench.systems.named_systems import reads_documents
 

@@ -13,10 +13,12 @@ from ragbench.service.tables import dataset
 
 
 def dataset_row(session: Session, path: Path, *, created_by: str = "") -> Json:
-    """Return a data set with its number, and record its pairs of question and answer.
+    """Return a data set as a row of the list of data sets, and record its questions and answers.
 
-    `created_by` is the key that made it; "" = the recorded key, else the place where the data set
-    was found.
+    Args:
+        path: its file or folder.
+        created_by: the name of the key that made it; "" keeps the recorded one or, if there is none,
+            records where the data set was found.
     """
     place = "/evaluation/test-cases" if path.stem == CASES else "a file on the server"
     data = load(path)

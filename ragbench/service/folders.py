@@ -92,8 +92,10 @@ class Folder:
         return self.path / "testsets" / f"{name}.jsonl"
 
     def system(self, name: str) -> str:
-        """Return the argument of `ragbench eval` for a system: a file of systems/, or a retriever of
-        ragbench's own pipeline; "" = the file `default`, else bm25. 404 without such a system.
+        """Return the argument of `ragbench eval` for a system: the path of its file, or a retriever.
+
+        A file in systems/ comes before a retriever of ragbench's own pipeline. "" is the file
+        `default`, or else bm25. 404 without such a system.
         """
         files = self._system_files()
         chosen = files.get(name or "default")
@@ -105,11 +107,12 @@ class Folder:
         return name or "bm25"
 
     def _system_files(self) -> dict[str, Path]:
-        """Return name -> file of each system: the server's, which those of the client replace; and of
-        two files of one name .toml.
+        """Return name -> file of each system.
+
+        A file of the client replaces one of the server with this name, and .toml replaces .jsonl.
         """
         files = {}
-        for folder in (self.root, self.path):
+        for folder in (self.root, self.path):  # later files replace earlier ones
             systems = folder / "systems"
             for path in [*sorted(systems.glob("*.jsonl")), *sorted(systems.glob("*.toml"))]:
                 if re.fullmatch(NAME, path.stem) and path.is_file() and self.holds(path):
@@ -133,7 +136,7 @@ def testset_name(path: Path) -> str:
 
 
 def load(path: Path) -> Dataset:
-    """Return a test set; of a file that has not changed, the one that was read last time.
+    """Return a test set; a file that has not changed since it was read is not read again.
 
     Raises:
         DataError: it cannot be read. The reason, which may quote files, is in the log alone.

@@ -27,11 +27,11 @@ def run_command(
     timeout_s: float = 0,
     program: Sequence[str] = (sys.executable, "-m", "ragbench"),
 ) -> tuple[int, str, Path | None]:
-    """Run the command of a job in its folder; return its exit status, its output, and the folder of an
-    evaluation's result (None for another command).
+    """Run the command of a job in its folder.
 
-    The command is killed when `lost` or `stop` is set, or after `timeout_s` seconds (0 = never); its
-    status is then 2.
+    Returns its exit status, its output, and the folder of an evaluation's result (None for another
+    command). The command is killed when `lost` or `stop` is set, or after `timeout_s` seconds (0 =
+    never); its status is then 2.
 
     Args:
         lost: set when another worker holds the job.
@@ -98,8 +98,10 @@ def _wait(
 
 
 def _with_defaults(command: Sequence[str]) -> list[str]:
-    """Return a command with options that it lacks: the number of questions of a test set, and the depth
-    of an evaluation, if the environment sets them; --force for a generated test set.
+    """Return a command with defaults for options that it does not have.
+
+    EVALUATION_DEFAULT_SAMPLE_SIZE is the number of questions of a new test set, EVALUATION_DEFAULT_K the
+    depth of an evaluation. A generated test set also gets --force.
     """
     options = {word.partition("=")[0] for word in command}
     n_questions = os.environ.get("EVALUATION_DEFAULT_SAMPLE_SIZE")

@@ -182,11 +182,11 @@ _RENEWALS: dict[tuple[str, str], tuple[str, float]] = {}
 
 
 def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[Any]:
-    """Return the running jobs whose workers did not renew their claims for `lease_s`: probably the
-    workers are dead.
+    """Return the running jobs whose workers are probably dead, each as a condition of SQL.
 
-    The time is counted by this process, from the moment at which it saw the last renewal first. A job
-    is returned as a condition of SQL, which is true until its worker renews the claim.
+    A worker renews its claim of a job again and again; it is taken for dead if this process has seen
+    no renewal for `lease_s` seconds. (Clocks of other machines are not trusted.) The condition is true
+    as long as the worker does not renew its claim.
     """
     query = select(job.c.id, job.c.holder, job.c.lease_until).where(job.c.state == "running")
     rows = connection.execute(query).all()
@@ -195,7 +195,7 @@ def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[
     for row in rows:
         renewal = f"{row.holder} {row.lease_until}"
         last_renewal, seen_at = _RENEWALS.get((database, row.id), ("", 0.0))
-        if last_renewal != renewal:
+        if last_renewal != renewal:  # renewed since the last look
             _RENEWALS[database, row.id] = (renewal, monotonic())
         elif monotonic() - seen_at >= lease_s:
             is_still_silent = and_(
@@ -225,11 +225,10 @@ def has_expired(database: str) -> bool:
 
 
 def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
-    """Claim a job that no living worker holds, and return it with its schedule; None if every job is
-    held or done. `holder` is the name of the worker that claims it.
+    """Claim the job that is due first for the worker `holder`; return it with its schedule.
 
-    A running job is free once this process has seen no renewal for `lease_s`. A job that five
-    workers died at has failed.
+    A job can be claimed if it waits, or if its worker is probably dead (no renewal of its claim seen
+    for `lease_s` seconds). None if there is no such job. A job at which five workers died has failed.
     """
     at = datetime.now(UTC)
     with connected(database, write=True) as connection:
@@ -261,10 +260,10 @@ def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
 def complete_job(
     claimed: Row[Any], holder: str, database: str, work: Work, lease_s: float
 ) -> RunOutcome | None:
-    """Do a claimed job, commit its state and its result, and return its outcome.
+    """Do a claimed job, write its state and its result to the database, and return its outcome.
 
-    None means that this worker did not complete it: `work` raised InterruptedError, and the job went
-    back to the queue as if it had never been claimed; or another worker took it over.
+    None means that this worker did not complete it: another worker took it over; or `work` raised
+    InterruptedError, and the job went back to the queue as if it had never been claimed.
     """
     # changes the job only as long as this worker holds it
     change = update(job).where(
@@ -355,10 +354,10 @@ def _values_of_option(option: str, command: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _renewed_claim(change: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
-    """Renew the claim of a job in a thread while the block runs. The event that the block gets is set
-    once the claim is lost: the job was cancelled, or another worker holds it.
+    """Renew the claim of a job again and again, in a thread, while the block runs.
 
-    `change` is a statement that changes the job as long as this worker holds it.
+    The block gets an event, which is set once the claim is lost: the job was cancelled, or another
+    worker holds it. `change` is a statement that changes the job as long as this worker holds it.
     """
     lost = threading.Event()
     has_ended = threading.Event()

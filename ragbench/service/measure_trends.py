@@ -82,10 +82,12 @@ def trend(
 
 
 def _describe_changes(measure: str, rows: Sequence[Json]) -> None:
-    """Add to each run, in place: `changed`, what differs from the previous run of its configuration;
-    `note` and `moved`, the alarm that it raises and the questions that moved most ("" for no alarm).
+    """Add columns in words to each run, in place.
 
-    `rows` are the runs in order of time, after `_drift_of_epochs`.
+    `changed` is what differs from the previous run of its configuration. `note` is the alarm for drift
+    that the run raises, and `moved` the questions that moved most; both are "" without an alarm.
+
+    `rows` are the runs in order of time, with the `change` that `_drift_of_epochs` adds.
     """
     previous: dict[tuple[str, ...], RunRow] = {}  # configuration -> its last run so far
     for row in rows:
@@ -129,10 +131,10 @@ class Standing(NamedTuple):
 
 
 def standing(connection: Connection, run: RunRow) -> Standing:
-    """Return which watched measures of a run's epoch are worse at this run than they were.
+    """Return which watched measures are worse at a run than they were in earlier runs of its epoch.
 
-    A measure is worse from the run that raises an alarm until one at which a change for the better
-    makes up for at least half of the loss.
+    An epoch are the runs of one configuration on one dataset. A measure is worse from the run at which
+    the test for drift notices a loss until one at which it notices a gain of at least half of it.
     """
     client, series = run["client_id"], run["series"]
     n_watched = _count_watched(connection, newest_runs(connection, client, series))
@@ -149,10 +151,11 @@ def standing(connection: Connection, run: RunRow) -> Standing:
 
 
 def _add_to_standing(result: Standing, measure: str, rows: Sequence[Json], run_id: str) -> None:
-    """Add a measure to the standing at a run, in place.
+    """Add a measure to the standing at a run, in place: to `worse` if a loss is not made up for; to
+    `begun` or `ended` if a loss or a gain was noticed at this very run.
 
-    `rows` are the runs of an epoch up to this run, oldest first, each with its `change` (None if it
-    raised no alarm).
+    `rows` are the runs of an epoch up to this run, oldest first, each with the `change` that was
+    noticed at it, or None.
     """
     loss: Change | None = None  # the first loss that no later gain makes up for
     for row in rows:
@@ -186,12 +189,11 @@ def moved_text(change: Change) -> str:
 def overview(
     client: str | None, measure: str = "", *, database: str = ""
 ) -> tuple[list[Json], int]:
-    """Return the newest run of each configuration with the value and the state of its main measure, and
-    the number of configurations; rows beyond the first 200 are left out.
+    """Return the newest run of each configuration, at most 200, and the number of configurations.
 
-    Each row is as from `newest_runs`, with `measure`, the main measure ("" if it has none), its
-    `value`, the `pass_rate` (both None without scores) and the `state`. The main measure is `measure`
-    if the run has it, else the first of `MAIN` that it has.
+    Each row is as from `newest_runs`, with `measure`, the main measure ("" if it has none), its `value`
+    and `state`, and the `pass_rate`; values are None without scores. The main measure is `measure` if
+    the run has it, else the first of `MAIN` that it has.
     """
     score = tables.score.c
     with connected(database) as connection:
@@ -205,10 +207,10 @@ def overview(
         for value in connection.execute(query).mappings():
             values[value["run_id"]][value["measure"]] = dict(value)
     for row in rows:
-        of_run = values[row["id"]]
-        row["measure"] = next((name for name in (measure, *MAIN) if name in of_run), "")
-        row["value"] = of_run.get(row["measure"])
-        row["pass_rate"] = of_run.get("pass_rate")
+        value_of = values[row["id"]]  # measure -> its value in this run
+        row["measure"] = next((name for name in (measure, *MAIN) if name in value_of), "")
+        row["value"] = value_of.get(row["measure"])
+        row["pass_rate"] = value_of.get("pass_rate")
         owner = (row["client_id"], row["series"])
         row["state"] = _state(
             database,
@@ -233,11 +235,17 @@ def _state(
     n_runs: int,
     last_recorded: str,
 ) -> State:
-    """Return the state of a measure in an epoch: "worse" or "better" by its last change, "steady"
-    without a change, or if nothing is scored; and a sentence about it.
+    """Return whether a measure got "worse" or "better" in an epoch or is "steady", with a sentence.
 
-    `series` is (client, series), `measure` "" if there is none. `n_runs` and `last_recorded` are
-    part of the cache's key alone: the state is computed anew once the epoch has another run.
+    An epoch are the runs of one configuration on one dataset, which can be compared. The test for drift
+    finds changes in them, and the last change decides. A measure without values is "steady".
+
+    Args:
+        series: (client, series) of the runs.
+        n_watched: the number of measures of the series that are tested for drift.
+        measure: "" if the runs have no measure to show.
+        n_runs, last_recorded: not used here; they change with each new run of the epoch, so that the
+            cached state is not returned any more.
     """
     if not measure:
         return State("steady", "nothing scored")
@@ -245,7 +253,7 @@ def _state(
     with connected(database) as connection:
         rows = _rows_with_measure(connection, measure, name, client, epoch)
         epochs = list(_drift_of_epochs(connection, rows, {series: n_watched}))
-    if not epochs:
+    if not epochs:  # no run has values per question
         return State("steady", "nothing scored")
     _, drift_of_epoch = epochs[-1]
     if not drift_of_epoch.changes:
@@ -313,10 +321,15 @@ def _count_watched(connection: Connection, newest: Sequence[RunRow]) -> Mapping[
 def _drift_of_epochs(
     connection: Connection, rows: Sequence[Json], n_watched: Mapping[_Series, int]
 ) -> Iterator[tuple[list[Json], Drift]]:
-    """Yield for each epoch its rows, without those that have no values per question, and its drift.
+    """Yield the runs of each epoch and the result of the test for drift in it.
 
-    An epoch is a stretch of runs that can be compared: one configuration on one dataset. Each row
-    gets, in place, its `state` and its `change`: the alarm that it raises, or None.
+    An epoch are the runs of one configuration on one dataset, which can be compared. Runs without
+    values per question are left out. Each other run gets, in place, its `state` and its `change`: the
+    fall or rise that is noticed at this run, or None.
+
+    Args:
+        rows: the runs with their scores for one measure, in order of time.
+        n_watched: (client, series) -> the number of its measures that are tested.
     """
     questions = questions_of(connection, rows)
     scored = [row for row in rows if row["case_values"] is not None]
@@ -329,10 +342,10 @@ def _drift_of_epochs(
         frame = pd.DataFrame(values, index=times, columns=query_ids)
         n_streams = max(1, n_watched[first["client_id"], first["series"]])
         epoch = drift(frame, streams=n_streams, fall=_FALL * _range_of(first))
-        changes = iter(epoch.changes)  # one for each "fall" and "rise", in order
+        remaining_changes = list(epoch.changes)  # one for each "fall" and "rise", in order
         for row, state in zip(members, epoch.path["state"], strict=True):
             row["state"] = state
-            row["change"] = next(changes) if state in ("fall", "rise") else None
+            row["change"] = remaining_changes.pop(0) if state in ("fall", "rise") else None
         yield members, epoch
 
 

@@ -81,8 +81,8 @@ def count_decided(connection: Connection, run_ids: Sequence[str]) -> dict[str, i
 def values_over_time(
     row: RunRow, measures: Sequence[str], *, limit: int, database: str = ""
 ) -> pd.DataFrame:
-    """Return the means of measures in the newest runs of a configuration, the oldest run first;
-    whether they moved is not tested.
+    """Return the means of measures in the newest runs of a configuration, the oldest run first. They
+    are not tested for drift, as `trend` does.
 
     Columns: run, made_at, epoch, cost_usd, measure, mean, ci_low, ci_high.
 
@@ -144,8 +144,9 @@ def newest_decided(
 def newest_runs(connection: Connection, client: str | None, series: str = "") -> list[Json]:
     """Return the newest run of each configuration, the newest first.
 
-    Each row also has `runs`, the number of runs of the configuration, `n`, the number of runs in the
-    epoch of the newest, and `recorded`, when a run of that epoch was recorded last.
+    An epoch are the runs of a configuration on one dataset. Each row also has `runs` (how many runs the
+    configuration has), `n` (how many the epoch of its newest run has) and `recorded` (when a run of
+    that epoch was recorded last).
     """
     run = tables.run.c
     epoch_columns = [run[name] for name in (*CONFIGURATION, "epoch")]

@@ -95,8 +95,9 @@ def record(
 
 
 def store(connection: Connection, rows: Rows) -> bool:
-    """Add a run in a transaction, unless it is known or another process is faster; return True if it
-    was new.
+    """Add a run to the database, and return True; return False if it is there already.
+
+    It is called in a transaction, which is committed by the caller.
     """
     run = rows.run
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
@@ -230,10 +231,10 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
 def _identity(
     result: Result, folder: Path | None, client: str, series: str, *, content: str
 ) -> Json:
-    """Return the columns of a run that tell which one it is: its owner, names, settings, dataset, time
-    and ids.
+    """Return the columns of a run that identify it: owner, names, settings, dataset, time and ids.
 
-    Runs of one "epoch" can be compared: they have the same names, parameters and dataset.
+    "epoch" is an id that runs have in common if they can be compared: those with the same names,
+    parameters and dataset.
 
     Args:
         folder, client, series: as in `rows_of`.
@@ -323,15 +324,16 @@ def _subset_of_questions(result: Result) -> str:
 
 
 def _score_rows(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
-    """Return a row for each measure, first those with values per question, then those that only a
-    whole run has.
+    """Return the rows of the table of scores, one for each measure.
 
-    `values` has a row per question and a column per measure; NaN is unscored. "mean" is rounded to
-    six digits, and None if no question is scored and the result has no value.
+    Measures with values per question come first, then those that only a whole run has.
+
+    Args:
+        values: a row per question and a column per measure; NaN is unscored.
     """
     summary = {row.measure: row for row in result.rows}
     rows = []
-    for measure in dict.fromkeys([*values, *summary]):
+    for measure in dict.fromkeys([*values, *summary]):  # each measure once
         score: Json = {"run_id": run_id, "measure": measure[:_MAX_NAME], "case_values": None}
         row = summary.get(measure)
         for field in ("ci_low", "ci_high", "n_scored", "n", "target"):
@@ -348,8 +350,10 @@ def _score_rows(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]
 
 
 def _numbers_of(values: pd.Series) -> Json:
-    """Return the columns of a row of scores that follow from a measure's values per question: without a
-    scored question there is no "mean".
+    """Compute columns of the table of scores from a measure's values per question.
+
+    They are case_values (the values as bytes), n_scored, n and mean, which is left out if no question
+    is scored.
     """
     numbers: Json = {
         "case_values": values.to_numpy().tobytes(),

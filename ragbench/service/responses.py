@@ -41,6 +41,7 @@ def run_row(session: Session, run_id: str) -> tuple[Json, pd.DataFrame]:
     """Return the row of a run and its scores per measure; 404 where the client has none of this id."""
     missing = HTTPException(404, "there is no such run")
     try:
+        # `run_of` also takes names and beginnings of ids, which are not accepted here; "" finds no run
         is_id = len(run_id) == _ID and run_id.isalnum()
         row, scores, _ = run_of(run_id if is_id else "", session.database)
     except ConfigError as exc:

@@ -18,8 +18,8 @@ _NO_FILES = "the files of {} are not in the folder of this server, or were repla
 
 
 def of_sweep(session: Session, series: str) -> tuple[Conclusion | None, str]:
-    """Return the conclusion of a sweep as `ragbench compare` shows it, and ""; None and the reason where
-    its files are not here. 404 where the client has no such sweep.
+    """Return the conclusion of a sweep, as `ragbench compare` shows it: (conclusion, ""), or (None, reason)
+    if its files are not here. 404 if the client has no such sweep.
     """
     with connected(session.database) as connection:
         newest = newest_runs(connection, session.owner, series)
@@ -43,8 +43,8 @@ def of_sweep(session: Session, series: str) -> tuple[Conclusion | None, str]:
 
 
 def of_runs(session: Session, before: str, after: str) -> tuple[Conclusion | None, str]:
-    """Return the conclusion of two runs (their ids), `before` as the baseline, and ""; None and the
-    reason if they cannot be compared.
+    """Compare two runs, given by their ids, with `before` as the baseline: return (conclusion, ""), or
+    (None, reason) if they cannot be compared.
     """
     results = []
     for run_id in (before, after):

@@ -347,8 +347,10 @@ def automatic_enabled() -> bool:
 
 
 def plan_due(database: str = "", now: datetime | None = None) -> None:
-    """Put a job into the queue for each schedule whose last time has no job yet; for a schedule of
-    every client, a job for each client. Jobs of earlier times that still wait are dropped.
+    """Put a job into the queue for each schedule that is due: its last time has no job yet.
+
+    A schedule for every client gets a job for each client. Jobs for earlier times that still wait are
+    dropped.
     """
     now = now or datetime.now(UTC)
     with connected(database, write=True) as connection:
@@ -370,8 +372,9 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
 
 
 def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: datetime) -> None:
-    """Put a job for each client into the queue, and one of the schedule itself (`row`) that is done, so
-    that it is not planned again for this time.
+    """Put a job for each client into the queue, at the time `due` of a schedule for every client (`row`).
+
+    The schedule itself gets a job that is done already, so that it is not planned again for this time.
     """
     names = []
     for of_client in list(_schedules_of_clients(connection, row)):
@@ -388,9 +391,10 @@ def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: 
 
 
 def _schedules_of_clients(connection: Connection, row: Row[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the row of a schedule without times for each client of a schedule of every client (`row`):
-    for clients with a folder in `clients/`, and with --auto-generate-datasets for clients with
-    documents.
+    """Yield a schedule for each client of a schedule for every client (`row`), as a row of the table.
+
+    It has no times: its command runs once. Clients are those with a folder in `clients/`; with
+    --auto-generate-datasets, those with documents.
     """
     root = Path(row.folder)
     command = json.loads(row.command)
@@ -413,9 +417,10 @@ def _schedules_of_clients(connection: Connection, row: Row[Any]) -> Iterator[dic
 
 
 def _with_default_system(command: Sequence[str], folder: Path, root: Path) -> list[str]:
-    """Return a schedule's command for a client. An automatic evaluation that names no system gets the
-    client's default system (systems/default.toml or .jsonl in `folder`), else the server's (in
-    `root`), else bm25; any other command is returned unchanged.
+    """Return the command for a client, with a system if an automatic evaluation names none.
+
+    The system is the first of these: systems/default.toml or .jsonl in the client's `folder`, those in
+    the server's `root`, bm25. Any other command is returned unchanged.
     """
     names_system = any(not word.startswith("-") for word in command[1:])
     if AUTOMATIC not in command or names_system:

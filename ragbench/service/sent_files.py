@@ -36,10 +36,10 @@ def write_sent(connection: Connection, client: str, folder: Path) -> None:
 def clients_with_documents(
     connection: Connection, root: Path, folders: Mapping[str, Path]
 ) -> dict[str, Path]:
-    """Return client -> folder of clients who sent documents or have a folder `documents/`; the files of
-    sent documents are written.
+    """Return client -> folder, for clients who sent documents or have a folder `documents/`.
 
-    `folders` are the folders of clients; "" is the client of the commands, in `root`.
+    Sent documents are in the database; here they are also written to files. `folders` are the folders
+    of clients. The client "" is added: its folder is `root`.
     """
     with_documents = {}
     for client, folder in {"": root, **folders}.items():

@@ -25,7 +25,7 @@ def lines(session: Session, kind: str, item_id: str = "", limit: int | None = No
 
 
 def add(session: Session, kind: str, item_id: str, record: str) -> bool:
-    """Add a record; False where one of its id is there.
+    """Add a record of a kind (a test case or a document); return False if its id is there already.
 
     Raises:
         HTTPException: 429, the client has as many as the server keeps for it.

@@ -153,12 +153,11 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
-    """Return `read(path)` of a file or folder that `build(path)` writes once and that is then stored.
+    """Return `read(path)` of a stored file or folder; `build(path)` writes it if it is not stored yet.
 
-    It is for data that is mapped into memory rather than read as a whole, stored at `<cache
-    folder>/arrays/<kind>/<key>.kept` under the rules of `arrays`. If `read` raises, the file is built
-    again. If nothing can be stored, it is built in a temporary folder, which is deleted when this
-    process ends.
+    It is for data that is mapped into memory rather than read as a whole. `kind` and `key` name the
+    entry as in `arrays`. If `read` raises, the file is built again. If nothing can be stored, it is
+    built in a temporary folder, which is deleted when this process ends.
 
     >>> import numpy as np
     >>> key = digest("note", str(np.random.default_rng().integers(2**60)))

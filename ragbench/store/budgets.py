@@ -46,10 +46,17 @@ class Spending(NamedTuple):
 def reserve(
     budget: str, bound: float, maximum: float, lasts_s: float, request: str = ""
 ) -> int | None:
-    """Reserve `bound` dollars for a request (by its key) that takes at most `lasts_s` seconds.
+    """Reserve `bound` dollars of a budget for a request, before it is sent.
 
-    Returns the reservation's number; 0 when it would fit once the requests now on their way have
-    turned out cheaper than their bounds (ask again later); None when it cannot fit any more.
+    Args:
+        bound: the highest price that the request can have.
+        maximum: the size of the budget.
+        lasts_s: seconds that the request takes at most.
+        request: its key.
+
+    Returns:
+        The number of the reservation. 0: ask again later, the money is reserved for requests that are
+        on their way and may turn out cheaper. None: the budget is spent.
     """
 
     def work(execute: Execute) -> int | None:
@@ -69,10 +76,10 @@ def reserve(
 
 
 def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
-    """Replace the reserved bound by the actual cost of the request; 0 if the server refused it.
+    """Replace a reserved bound by the `actual` cost of the request; 0 if the server refused it.
 
-    With `answered`, the request has its reply in the store, so reservations for the same request that
-    were never settled, as by a killed process, are released.
+    `answered` means that the reply is in the store. Then the request is not sent again, and open
+    reservations for it, such as those of a killed process, are released.
     """
 
     def work(execute: Execute) -> None:

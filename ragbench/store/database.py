@@ -116,12 +116,15 @@ def write(
     local: bool = False,
     wait: bool = True,
 ) -> Result:
-    """Call `work` as `read` does, in a transaction, and return its result; if `work` raises, nothing is
-    written.
+    """Call `work` with a function that executes statements, and return its result.
 
-    No other process can write during the transaction. With `in_turn=False`, each statement in the
-    shared database is a separate transaction, and other processes may write in between. With
-    `wait=False`, a shared database that does not answer now is not tried again.
+    The statements are one transaction: if `work` raises, nothing is written, and no other process can
+    write in between.
+
+    Args:
+        in_turn: False makes each statement in the shared database a separate transaction.
+        local: use the file of this machine even if the database is shared.
+        wait: False does not try again if a shared database does not answer.
     """
     if is_shared() and not local:
         return _shared_database().run(work, write=in_turn, wait=wait)
@@ -404,8 +407,13 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> _Salvaged:
 
 
 def _copy_rows(damaged: Path, into: sqlite3.Connection, table: str, order: str) -> tuple[int, bool]:
-    """Copy the rows of a table, in the order "ASC" or "DESC" of their numbers, up to the first that
-    cannot be read; rows that are there stay. Return the number of new rows, and True if all were read.
+    """Copy the rows of a table from a damaged file, up to the first row that cannot be read.
+
+    Rows that `into` has already stay. `order` is "ASC" to begin with the first row, "DESC" to begin with
+    the last.
+
+    Returns:
+        The number of new rows, and True if all rows could be read.
     """
     n_copied = 0
     try:

@@ -24,8 +24,10 @@ _CONNECT_S = 10
 
 
 def database_url(database: str = "") -> URL:
-    """Return a database as SQLAlchemy's URL: of the named one, else of RAGBENCH_DATABASE, else a file in
-    the user's data folder (which `cache clear` leaves). A name without "://" is a file of SQLite.
+    """Return the URL of a database, as SQLAlchemy takes it.
+
+    It is `database` or, if that is "", RAGBENCH_DATABASE or, if that is unset, a file in the user's
+    data folder (which `cache clear` leaves). An address without "://" is a file of SQLite.
 
     >>> database_url("postgresql://reader@db.example.com/runs").drivername, database_url("runs.sqlite").database
     ('postgresql+psycopg', 'runs.sqlite')
@@ -73,8 +75,10 @@ def engine_of(
 
 
 def _new_engine(url: URL) -> Engine:
-    """Return SQLAlchemy's engine for a database: with a pool of connections for a server, with a new
-    connection each time for a file of SQLite, which is created if it does not exist.
+    """Return SQLAlchemy's engine for a database.
+
+    For a server it has a pool of connections. For a file of SQLite it opens a new connection each time;
+    the file is created if it does not exist.
     """
     if url.get_backend_name() == "sqlite":
         return _sqlite_engine(url)

@@ -127,8 +127,8 @@ def lookup(request: Request) -> Reply | None:
 def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> list[Reply | None]:
     """Return the stored reply of each request; None for a request without one.
 
-    With `any_origin` a reply from another origin counts too, unless there are several: then it is
-    None.
+    The origin of a reply is the server that sent it. With `any_origin`, a reply from another origin
+    counts too, unless there are several of them.
     """
     if not requests or not database.exists():
         return [None] * len(requests)
@@ -142,6 +142,7 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
         by_portable_key = _stored_replies(others, "portable")
     replies: list[Reply | None] = []
     for request in requests:
+        # a portable key is that of the same request to any origin
         candidates = by_key.get(request.key) or by_portable_key.get(request.portable, [])
         # which of several origins to take would depend on who wrote first
         replies.append(candidates[0] if len(candidates) == 1 else None)
@@ -162,11 +163,11 @@ def store(request: Request, reply: Reply) -> Reply:
 
 
 def _write_with_other_threads(request: Request, reply: Reply) -> Reply | None:
-    """Write a reply in one transaction with those of other threads, and return the one that is in the
-    store; None if the shared database did not take it.
+    """Write a reply, and return the one that the store has now; None if the shared database did not take
+    it.
 
-    The thread that gets the lock to write takes all waiting replies with it; the other threads find
-    the outcome of theirs set when they get the lock.
+    Replies of several threads are written in one transaction: each thread adds its reply to a queue;
+    the first that may write takes all of them, and sets the outcome for the threads that wait.
     """
     queue = _queue_of_process(os.getpid())
     mine = _WaitingReply(request, reply, Future())
@@ -176,7 +177,7 @@ def _write_with_other_threads(request: Request, reply: Reply) -> Reply | None:
         if mine.outcome.done():  # an earlier thread wrote this reply, too
             return mine.outcome.result()
         with queue.joining_lock:
-            # in one order, or two processes would wait for each other's rows
+            # sorted, or two processes could wait for each other's rows forever
             batch = sorted(queue.waiting, key=lambda each: each.request.key)
             queue.waiting.clear()
         try:
@@ -214,8 +215,10 @@ def _queue_of_process(process: int) -> _Queue:
 
 
 def _write_or_keep_locally(batch: Sequence[tuple[Request, Reply]]) -> Sequence[Reply | None]:
-    """Write replies to requests, and return for each the one that the store keeps. If the shared database
-    does not take them at once, write them to the file of this machine, and return None for each.
+    """Write replies, and return for each request the reply that the store has now.
+
+    If the shared database does not take them at once, write them to the file of this machine, and
+    return None for each.
     """
     try:
         return database.write(
@@ -231,8 +234,9 @@ def _write_or_keep_locally(batch: Sequence[tuple[Request, Reply]]) -> Sequence[R
 
 
 def _write_when_database_answers(request: Request, reply: Reply) -> Reply:
-    """Try to write a reply until the shared database answers, and return the one that is in it. If it
-    does not answer in time, keep the reply in the file of this machine, with a warning, and return it.
+    """Write a reply as soon as the shared database answers, and return the one that it has now.
+
+    If it does not answer in time, warn, keep the reply in the file of this machine, and return it.
     """
     batch = [(request, reply)]
     try:
@@ -299,8 +303,9 @@ def _delete_local_copies(keys: Sequence[str]) -> None:
 
 
 def _insert_replies(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
-    """Insert replies by one statement, and return for each the one that is kept: a reply to the same
-    request that is in the store stays.
+    """Insert replies by one statement, and return for each request the reply that the store has now.
+
+    A reply that was stored earlier for the same request stays.
     """
     rows = [_row_of_reply(request, reply) for request, reply in batch]
     marks_of_row = f"({','.join('?' * len(rows[0]))})"

@@ -70,28 +70,30 @@ class SharedDatabase:
 
     def __init__(self, url: str, process: int) -> None:
         """Connect to the database, and create its missing tables; `process` is the id of this process."""
-        self._name = "of RAGBENCH_DATABASE"  # in messages
+        self._name = "of RAGBENCH_DATABASE"  # in messages, as long as the URL is not read
+        # for how long statements are tried again if the database does not answer
         self._patience_s = _FIRST_PATIENCE_S
-        self._gone_since: float | None = None  # since when the database does not answer
+        self._gone_since: float | None = None  # since when it does not answer; None = it answers
         with self._store_errors():
             full_url = database_url(url)
             self._name = full_url.render_as_string(hide_password=True)
             self._engine = engine_of(full_url, process)
             self._autocommit_engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
 
-        # A claim is the right to send the request with a key. One connection holds all of them.
-        self._lock = threading.Lock()  # of the following attributes
-        self._holder = uuid.uuid4().hex  # the name of this process
-        self._claims: sqlalchemy.Connection | None = None  # the connection
-        self._had_claims = False  # it is not the first one
-        self._no_claim_before = 0.0  # on the clock of time.monotonic
-        self._keeper: threading.Thread | None = None  # checks the connection
-        self._held: set[str] = set()  # the claimed keys
-        # of these, the keys that another process had claimed when the connection was replaced
+        # A claim is the right to send a request, so that no two processes pay for the same reply. All
+        # claims of this process are locks of one connection to the database, and end with it.
+        self._lock = threading.Lock()  # held by threads that use the attributes below
+        self._holder = uuid.uuid4().hex  # the name of this process in the table of claims
+        self._claims: sqlalchemy.Connection | None = None  # the connection; None = not open
+        self._had_claims = False  # True once it was open: the next connection replaces a lost one
+        self._no_claim_before = 0.0  # when the next claim may be made, by time.monotonic()
+        self._keeper: threading.Thread | None = None  # opens a new connection if this one is lost
+        self._held: set[str] = set()  # the keys of the claimed requests
+        # of these, the keys that another process has claimed since the connection was lost
         self._not_retaken: set[str] = set()
 
         self.identity = self.run(_create_tables, write=True)
-        self._patience_s = PATIENCE_S  # it has been reached
+        self._patience_s = PATIENCE_S  # the database works: wait longer from now on
 
     def run(
         self, work: Callable[[Execute], Result], *, write: bool = False, wait: bool = True
@@ -153,15 +155,15 @@ class SharedDatabase:
     def claimed(self, key: str, stop: threading.Event) -> Iterator[None]:
         """Wait for the right to send the request with this key, and hold it during the block.
 
-        A claim is a lock of the database, and a row of the table `claim`, which outlives the holder's
-        connection. A holder whose connection alone was lost takes its claim again within a second.
-        So a claim that still has the row of another holder is left to that for `_GRACE_S`.
+        The right, a claim, is a lock of the database and a row of the table `claim`. A holder that
+        loses its connection loses the lock, but not the row, and takes the lock again within a second.
+        So if there is still a row of another holder, that one gets `_GRACE_S` seconds to come back.
 
         Raises:
             InterruptedError: `stop` was set during the wait.
         """
         key_and_holder = (key, self._holder)
-        self._wait_for_claim(key, stop)  # for the lock
+        self._wait_for_claim(key, stop)  # takes the lock
         # inserts the row, unless there is one of another holder, who did not release the claim
         is_registered = self.run(lambda execute: execute(_REGISTER, key_and_holder))
         if not is_registered:
@@ -234,8 +236,10 @@ class SharedDatabase:
         return self._open_claims_connection()
 
     def _open_claims_connection(self) -> sqlalchemy.Connection:
-        """Open and return the connection of the claims, claim the held keys again, and set until when no
-        new claim is made: a restart of the database has ended all claims, and their holders come first.
+        """Open the connection that holds the claims, claim the held keys again on it, and return it.
+
+        A restart of the database has ended the claims of all processes. So that each can claim its held
+        keys again, no new claim is made for `_GRACE_S` seconds after it.
         """
         connection = self._autocommit_engine.connect()
         self._claims = connection
@@ -285,8 +289,9 @@ class SharedDatabase:
                 lost.close()
 
     def _keep_claims(self) -> None:
-        """Check the connection of the claims again and again, and replace it if it is lost; return when
-        no claim is left. It runs in a thread of its own.
+        """Check every `_KEEP_S` seconds that the connection of the claims works; replace a lost one.
+
+        It is the body of a thread, which ends when no claim is left.
         """
         while True:
             time.sleep(_KEEP_S)
@@ -303,8 +308,10 @@ class SharedDatabase:
                 self._not_retaken.discard(key)
 
     def _reconnect_if_lost(self) -> None:
-        """Check the connection of the claims by a query. Open a new one if it is lost; else try again to
-        claim the held keys that another process had claimed when the connection was replaced.
+        """Check the connection of the claims by a query, and open a new one if it is lost.
+
+        If it works, claim held keys again that could not be claimed when a lost connection was
+        replaced, because another process had claimed them meanwhile.
         """
         try:
             connection = self._claims_connection()
@@ -370,9 +377,7 @@ def shared_database(url: str, process: int) -> SharedDatabase:
 
 
 def _create_tables(execute: Execute) -> str:
-    """Create the tables that are missing, and return the identity of the database: a random text, which
-    it gets with its tables.
-    """
+    """Create the missing tables, and return the database's identity: a random text stored with them."""
     if not execute(_HAS_TABLES):
         # from SQLite's types to those of PostgreSQL
         tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY")

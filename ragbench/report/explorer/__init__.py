@@ -145,8 +145,11 @@ def _head_of_selection(data: Dataset) -> str:
 
 
 def _choose_sides(compared: Results, baseline: str, contender: str, measure: str) -> Results:
-    """Return the one or two results that are shown: A, the baseline, and B, the contender ("" = the
-    best of the others by a measure). A single result is shown alone.
+    """Return the results that are shown: A, the baseline, and B, the contender. A single result is
+    shown alone.
+
+    Args:
+        contender: a name; "" takes the best of the others by `measure`.
     """
     first = baseline_name(compared, baseline)
     if contender == first:
@@ -170,17 +173,20 @@ class _ShownData(NamedTuple):
 
 
 def _shown_data(sides: Results, dataset: Dataset | None) -> _ShownData:
-    """Return the data to show: the `dataset` of the user, or else the data of the first side, or of the
-    second if only its documents are at hand.
+    """Return the questions and documents to show.
+
+    They are those of `dataset`, if the user gave one; else those of the first side, or of the second
+    if only its documents are at hand.
     """
     source = sides[0]
     if dataset is not None:
+        # the side that was measured on it, or else the first
         source = next((side for side in sides if side.is_of(dataset)), source)
     shown = _ShownData(*data_of(source, dataset), source)
-    changes = _data_changes_between(sides)
+    changes = _data_changes_between(sides)  # in words; "" if both have the same data
     if not changes:
         return shown
-    if dataset is None and shown.notes:
+    if dataset is None and shown.notes:  # notes are about missing documents
         second = sides[1]
         of_second = _ShownData(*data_of(second, None), second)
         if not of_second.notes:
@@ -202,11 +208,16 @@ def _data_changes_between(sides: Results) -> str:
 
 
 def _changed_documents(result: Result, source: Result, data: Dataset) -> Collection[str]:
-    """Return the ids of the documents in `data`, those of `source`, whose texts differ from those that
-    `result` searched. If the corpora differ and either result keeps no digest of each document, it is
-    unknown which: all are returned.
+    """Return the ids of the shown documents whose texts differ from those that `result` searched.
+
+    If it is unknown which differ, because a result keeps no digests of its documents, all ids are
+    returned.
+
+    Args:
+        source: the result whose documents are shown.
+        data: these documents.
     """
-    if result.dataset.get("corpus") == source.dataset.get("corpus"):
+    if result.dataset.get("corpus") == source.dataset.get("corpus"):  # digests of the whole corpora
         return ()
     searched_digests = result.config.get("document_digests")
     shown_digests = source.config.get("document_digests")
@@ -226,13 +237,12 @@ def _questions(
     texts: Texts,
     answers_of_sides: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Return the fields of each question that the page shows: its labels, and for each side its answer,
-    {} without one.
+    """Return what the page shows of each question: its text, its labels, and the answer of each side.
 
     Args:
         source: the result that was measured on `data`.
-        texts: gets the evidence of the questions.
-        answers_of_sides: for each side query_id -> answer.
+        texts: the texts that the page shows; those of the evidence are added.
+        answers_of_sides: for each side query_id -> fields of its answer; {} is shown without one.
     """
     case_of = data.case_of
     category_of = {case.query_id: case.category for case in source.cases}
@@ -258,8 +268,8 @@ def _questions(
 def _results_to_compare(
     results: Result | Sequence[Result], baseline: str | Result, contender: str | Result
 ) -> Results:
-    """Return the results that the arguments of `explore` name: `results`, and a side that is given as
-    an object and is not among them.
+    """Return all results that were given to `explore`: `results`, and each side that is given as an
+    object, unless it is among them. (A side given as a name is.)
 
     Raises:
         ConfigError: a side is neither a name nor a result, or three results are given as arguments.
@@ -333,12 +343,12 @@ class Explorer:
         return self.dataset.select(self.selected)
 
     def html(self) -> str:
-        """Return the explorer as one HTML page that needs no network; its policy allows its own
-        script and style only."""
+        """Return the explorer as one HTML page that needs no network. Its content security policy
+        allows no script and no style but its own.
+        """
         script = _asset("explorer.js") + "\nstart(document);\n"
         style = _asset("explorer.css")
-        # No text of a question can end the block: JSON writes < as an escape, and all but ASCII
-        # too.
+        # Without "<", no text of a question can end the <script> element that holds the data.
         data = json.dumps(self.data, separators=(",", ":")).replace("<", "\\u003c")
         policy = (
             f"default-src 'none'; script-src {script_hash(script)}; "

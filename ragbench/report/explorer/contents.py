@@ -41,11 +41,10 @@ class Texts:
     def context(
         self, context_id: str, passage: Passage | None, changed: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Return the id of a context and, if its text is known, its `place`.
+        """Return a context's "id" and, if its text is known, its "place": [number of a text, start, end].
 
-        If the text is not found word for word in a document, or is found in one of the documents
-        `changed`, `unplaced` is True: its place is that of the passage itself, and nothing is
-        highlighted in the document.
+        The text is that of the document. It is the passage itself, and "unplaced" is True, if no
+        document holds the passage word for word, or only one that is among the `changed` ids.
         """
         fields: dict[str, Any] = {"id": masked_id(context_id)}
         located = locate(context_id, passage, self._full)
@@ -70,7 +69,10 @@ class Texts:
         return documents
 
     def _add(self, key: str, text: str, start: int, end: int) -> list[int]:
-        """Add a range of a text to what is shown, and return its place; `key` identifies the text."""
+        """Add a range of a text to what the page shows. Return its place: [number of text, start, end].
+
+        `key` identifies the text: texts with the same key have the same number.
+        """
         if key not in self._numbers:
             self._numbers[key] = len(self._shown)
             self._shown.append((key, text, []))
@@ -105,7 +107,7 @@ def answers_to_show(
     """Return query_id -> answer, contexts and verdicts of one result, without empty fields.
 
     Args:
-        texts: gets the texts of the contexts.
+        texts: the texts that the page shows; those of the contexts are added.
         doubtful: query_id -> its doubtful claims, as from `doubtful_claims_of`.
         changed: ids of the documents whose texts in `texts` differ from those that the result
             searched.
@@ -137,8 +139,10 @@ def answers_to_show(
 
 
 def doubtful_claims_of(result: Result) -> dict[str, list[list[str]]] | None:
-    """Return query_id -> [claim, who doubts it] for each claim of its answer that is doubtful; None if
-    no claims were checked. If several doubt a claim, the first is named.
+    """Return query_id -> the doubtful claims of its answer, each as [claim, who doubts it].
+
+    Of several who doubt a claim, such as the judge and its wording, the first is named. None if no
+    claims were checked.
     """
     measured = {part.name for part in result.perspectives if part.measured}
     if not measured & {"groundedness", "judge"}:
@@ -163,8 +167,11 @@ def conclusion_of(results: Results, baseline: str, measure: str) -> list[str]:
 def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, Any]]:
     """Return the measures that the page can plot, `main` first, each with its comparison in words.
 
-    `main` is compared as the leaderboard compares it, adjusted over all `results`; the others as
-    one family.
+    Args:
+        results: all results: p-values by `main` are adjusted for the comparisons of all of them, as
+            in the leaderboard.
+        sides: the one or two of them that the page shows.
+        main: the measure that ranks the leaderboard.
 
     Raises:
         DataError: nothing is scored.
@@ -191,17 +198,23 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
 def _compared_sides(
     results: Results, sides: Results, names: Sequence[str]
 ) -> list[dict[Hashable, Any]]:
-    """Return the comparison of the second side with the first by each measure, as rows of
-    `Results.compare`: by the first measure among all `results`, by the others of the sides alone.
+    """Compare the second side, B, with the first, A. Return a row of `Results.compare` per measure.
+
+    The first measure is compared as in the leaderboard: all `results` with A, so that p-values are
+    adjusted for as many comparisons. By the other measures only B is compared with A.
+
+    Args:
+        sides: A and B, the two of the `results` that the page shows.
+        names: the measures.
     """
-    first, second = (side.name for side in sides)
-    # what is warned of is in the column `note`, and from there in the sentence
+    name_of_a, name_of_b = (side.name for side in sides)
+    # nothing is hidden: the table repeats each warning in its column `note`
     with warnings.catch_warnings(action="ignore", category=DataWarning):
-        tables = [results.compare(first, measures=names[:1])]
+        tables = [results.compare(name_of_a, measures=names[:1])]
         if len(names) > 1:
-            tables.append(sides.compare(first, measures=names[1:]))
+            tables.append(sides.compare(name_of_a, measures=names[1:]))
     table = pd.concat(tables)
-    return table[table["name"] == second].to_dict("records")
+    return table[table["name"] == name_of_b].to_dict("records")
 
 
 def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> list[str]:

@@ -15,12 +15,16 @@ _UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 
 def report_every_eval_ever(result: Result) -> str:
-    """Write the measures that have a value, each with its 95 % interval, as JSON in the form of Every
-    Eval Ever. The model is the one that wrote the answers, or else the system, with the parameters of
-    the configuration.
+    """Write a result as JSON in the form of Every Eval Ever, a public collection of evaluations.
+
+    It has the measures with a value and a 95 % interval. The model is the one that wrote the answers
+    or, if none is known, the system.
     """
-    models = [answer.usage.model for answer in result.answers if answer.usage]
-    model = next(filter(None, models), f"ragbench:{result.name}").replace(":", "/", 1)
+    models = [
+        answer.usage.model for answer in result.answers if answer.usage and answer.usage.model
+    ]
+    model = models[0] if models else f"ragbench:{result.name}"
+    model = model.replace(":", "/", 1)  # there, an id is "provider/model"
     seconds = datetime.fromisoformat(result.made_at).timestamp() if result.made_at else 0
     parameters = {name: str(value) for name, value in result.parameters.items()}
     return json_text(

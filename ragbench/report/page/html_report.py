@@ -32,11 +32,10 @@ _CASES = 200  # failed cases that are shown, and doubtful claims; report.json ha
 
 
 def report_html(result: Result) -> str:
-    """Write the report as one HTML page. All texts of questions, answers, documents, names and
-    errors are escaped.
+    """Write the report as one HTML page; all texts in it are escaped.
 
-    The texts that were retrieved are shown for a `Result` whose documents are at hand; answers and
-    texts are masked.
+    Secrets in answers and retrieved texts are masked. Retrieved texts are shown if the documents are
+    at hand.
     """
     texts = sentences.shared_texts(result)
     failed = texts["failed"]
@@ -79,9 +78,16 @@ def _filters(
     details: Mapping[str, Details],
     leading: Mapping[str, MeasureResult],
 ) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Return the filters of the failed questions, as (name, label, options): by category, cause and
-    weak perspective; one without options is left out. An option is (value, words), such as
-    ("retrieval", "retrieval: nDCG@10 below the mean 0.712 (4)"), with the number of its questions.
+    """Return the filters by which a reader narrows the failed questions: category, cause, weak perspective.
+
+    Args:
+        failed: the failed questions.
+        details: query_id -> its details.
+        leading: perspective -> the measure by which a question is weak in it.
+
+    Returns:
+        Filters with options, as (name, label, options). An option is (value, words with the number of
+        its questions), such as ("retrieval", "retrieval: nDCG@10 below the mean 0.712 (4)").
     """
     details_of_failed = [details[case.query_id] for case in failed]
     words_of_perspective = {}
@@ -158,10 +164,13 @@ def _place(fraction: float) -> float:
 
 
 def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
-    """Return where to draw differences and their intervals in a forest plot, in units of the view box:
-    "end", the end of its axis, and "rows", measure -> places. All are on one axis from -end to end.
+    """Return where a forest plot (one line per measure) draws differences and their intervals.
 
-    Only changes with an interval are drawn, of known measures that have bounds.
+    All are on one axis from -end to end. Only changes with an interval are drawn, of known measures
+    that have bounds.
+
+    Returns:
+        "end", and "rows": measure -> the places of "low", "high" and "value", in SVG units.
 
     >>> marks = forest_marks([Change("RR", "", 0.6, 0.7, 0.1, -0.1, 0.5, 0.4, 0.2, 20, 5, 3, "")])
     >>> marks["end"], marks["rows"]["RR"]

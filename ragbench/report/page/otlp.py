@@ -33,9 +33,11 @@ class _Span(NamedTuple):
 
 
 def report_traces(result: Result) -> str:
-    """Write the trace of every answer, a line each: a span CHAIN with the question and the answer,
-    in it RETRIEVER with the contexts and, where a language model wrote the answer, LLM. The service
-    is the result.
+    """Write the trace of every answer as a line of OTLP's JSON, the form of OpenTelemetry.
+
+    A trace is a tree of spans (timed steps): CHAIN with the question and the answer; in it RETRIEVER
+    with the contexts and, if a language model wrote the answer, LLM. The traced service has the name
+    of the result.
     """
     chunks = result.output.texts if result.output else ()
     passage_of = {each.chunk_id: Passage(each.chunk_id, each.text, each.doc_id) for each in chunks}

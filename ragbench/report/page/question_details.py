@@ -52,8 +52,9 @@ def anchor(query_id: str) -> str:
 def leading_measures(
     rows: dict[str, list[MeasureResult]], cases: Sequence[CaseResult]
 ) -> dict[str, MeasureResult]:
-    """Return for each perspective the first of its measures in which questions differ; none for
-    "overall", and for a perspective in which all questions have the same values.
+    """Return perspective -> its first measure on which the questions have different values.
+
+    Perspectives without such a measure, and "overall", are left out.
 
     Args:
         rows: perspective -> its measures.
@@ -136,8 +137,10 @@ def _retrieved_texts(
 
 
 def _retrieved(case: Case, answer: Answer, full_text_of: dict[str, str]) -> _Retrieved:
-    """Return the contexts of an answer, with the evidence in them marked, and the texts of the evidence
-    spans of which no context has a character. `full_text_of` is document id -> text.
+    """Return the contexts of an answer, with the gold evidence in them marked, and the lost evidence.
+
+    Lost are the evidence spans of which no context holds even a character. `full_text_of` is document
+    id -> text.
     """
     passage_of = answer.passage_of
     known_evidence = [span for span in case.evidence if span.doc_id in full_text_of]
@@ -188,8 +191,9 @@ def _split_at_evidence(text: str, start: int, end: int, spans: Sequence[Span]) -
 
 
 def _abridge_long_parts(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts without empty ones; a long part without evidence is cut to its beginning and
-    end.
+    """Shorten long parts without evidence to their beginning and end, "... […] ..."; drop empty parts.
+
+    A part is (text, True if it is evidence).
     """
     half = _LONG // 2
     abridged = []

@@ -53,7 +53,7 @@ def is_report_file(path: str | Path) -> bool:
 
 
 def check_output(path: str | Path, *, force: bool = False) -> None:
-    """Refuse a path at which no report can be written, before the evaluation.
+    """Raise an error if no report can be written to a path; it is called before the evaluation.
 
     Raises:
         ConfigError: something is there already (with `force`, something else than an evaluation),
@@ -117,7 +117,7 @@ def _wrong_ending(path: Path) -> str:
 def write_report(
     result: Result | Sequence[Result], path: str | Path, *, force: bool = False
 ) -> Path:
-    """Show a result, or several side by side, as JSON, Markdown or HTML.
+    """Write the report of a result, or of several side by side; the path's ending states the format.
 
     Args:
         result: as from `evaluate`, `load_result` or `read_report`; or several, as from

@@ -96,11 +96,11 @@ def _clauses(result: Result) -> list[str]:
 def shown_measures(
     result: Result, names: Collection[str] = HEADLINE
 ) -> dict[str, list[MeasureResult]]:
-    """Return perspective -> the rows of its table: the measures in `names`, measures with a target, the
-    measures of a judge and of the user, and measures that the user named; headline measures first.
+    """Return perspective -> the rows of its table, headline measures first.
 
-    A measure without a score is left out unless it has a target. Judged@k, which a result has only if
-    documents lack a judgement, is next to nDCG@k.
+    Shown are the measures in `names`, those with a target, those of a judge, and those that the user
+    wrote or named. A measure without a score is left out unless it has a target. Judged@k, which a
+    result has only if documents lack a judgement, is next to nDCG@k.
     """
     position_of = {name: position for position, name in enumerate(HEADLINE)}
     rows = sorted(result.rows, key=lambda row: position_of.get(headline_name(row), len(HEADLINE)))
@@ -140,8 +140,10 @@ def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
 
 
 def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]:
-    """Return the depths k of ranking measures, and a row for each measure: its heading, such as
-    "nDCG@k", and its values at these depths. ([], []) if no ranking measure was scored.
+    """Return the table of ranking measures by depth k: its depths, and its rows as (heading, texts).
+
+    A row is such as ("nDCG@k", ["0.612", "0.701"]) for the depths [5, 10]. ([], []) if no ranking
+    measure was scored.
 
     The measures are about documents, chunks or spans: the first of these for which there is nDCG.
     """
@@ -156,13 +158,16 @@ def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]
     ]
     if not depths:
         return [], []
-    levels = {name.partition("nDCG@")[0] for name in values if "nDCG@" in name}
-    level = next((prefix for prefix in ("", "chunk:", "span:") if prefix in levels), "")
+    level = ""  # the prefix of measures about documents
+    for prefix in ("", "chunk:", "span:"):
+        if any(name.startswith(f"{prefix}nDCG@") for name in values):
+            level = prefix
+            break
     rows = []
     for name, explanation in _AT_DEPTHS.items():
         values_at_depths = [values.get(f"{level}{name}@{depth}") for depth in depths]
         is_measured = any(value is not None for value in values_at_depths)
-        if is_measured or name != "Judged":
+        if is_measured or name != "Judged":  # the row Judged@k is not shown empty
             texts = [number(value) for value in values_at_depths]
             rows.append((f"{level}{name}@k{explanation}", texts))
     return depths, rows
@@ -179,8 +184,8 @@ _AT_DEPTHS = {
 
 
 def figures(result: Result) -> list[tuple[str, str]]:
-    """Describe counts, the judge, cost and chunking, each as a word and a sentence, as far as they
-    were measured.
+    """Describe counts, the judge, cost and chunking, each as (word, sentence), such as ("Questions",
+    "7 passed, 3 failed"). What was not measured is left out.
     """
     rows = [
         ("Questions", _question_counts(result)),
@@ -328,8 +333,10 @@ def cost_rows(costs: Sequence[Cost], n_questions: int) -> list[tuple[str, ...]]:
 
 
 def doubtful_claims(result: Result) -> list[tuple[CaseResult, str, str]]:
-    """Return the claims and numbers in answers that no context supports, each as (its question, who
-    found it, its text); they are found by the "judge", by its "wording", or as a "number".
+    """Return the claims and numbers in answers that no context supports, as (question, finder, text).
+
+    The finder is "judge", "wording" (a claim whose words are in no context) or "number" (a number that
+    is in no context).
     """
     field_of_finder = {
         "judge": "invented_claims",

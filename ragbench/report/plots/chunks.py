@@ -21,7 +21,7 @@ _NO_TEXT = 4
 
 
 def chunk_sizes(output: SystemOutput, retriever: str = "") -> Figure | None:
-    """Draw how many tokens the chunks of ragbench's own pipeline have.
+    """Draw a histogram of the chunks' sizes in tokens, for a system that is ragbench's own pipeline.
 
     Args:
         output: the output of the system, as in `Result.output`.
@@ -93,12 +93,12 @@ def _document_with_most_evidence(output: SystemOutput) -> str:
 def _states_of_characters(
     output: SystemOutput, doc_id: str, evidence: Mapping[str, Sequence[Span]], k: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int_]]:
-    """Return the state of each character of a document, shape (characters,): 1 = retrieved, 2 =
-    evidence, 3 = both, 0 = neither.
+    """Return the state of each character of a document: 1 = retrieved, 2 = evidence, 3 = both, 0 =
+    neither.
 
     Args:
-        evidence: query_id -> its evidence in this document. Only what was retrieved for a question
-            with evidence here counts.
+        evidence: query_id -> its gold evidence in this document. Chunks that were retrieved for other
+            questions do not count.
         k: how many chunks of each question count as retrieved.
     """
     n_characters = len(output.dataset.corpus[doc_id].full_text)

@@ -97,17 +97,18 @@ def cost_fronts(board: pd.DataFrame, costs: Sequence[str], measure: str) -> Figu
 
 
 def race_lanes(race: Race) -> Figure:
-    """Draw the race of a sweep: for each configuration a lane with its mean and the limits of it, by
-    the number of questions answered; a cross ends the lane of one that was dropped.
+    """Draw the race of a sweep, which answers more and more questions and drops configurations that
+    can no longer win.
 
-    The limits hold at any time and for all configurations at once. At most 30 lanes are drawn: those
-    that ran longest.
+    Each configuration has a lane: its mean within its confidence limits, by the number of questions
+    answered. A cross ends the lane of one that was dropped. The limits hold at any time and for all
+    configurations at once. At most 30 lanes are drawn: those that ran longest.
     """
     n_questions = {name: race.stopped.get(name, race.sizes[-1]) for name in race.scores}
     lanes = pd.Series(n_questions).nlargest(_MAX_LANES).index
-    limits = {name: race.limits(name) for name in lanes}
+    limits = {name: race.limits(name) for name in lanes}  # mean, ci_low, ci_high by questions
     last = pd.concat([limits[name].tail(1) for name in lanes])
-    least, most = last["ci_low"].min(), last["ci_high"].max()
+    least, most = last["ci_low"].min(), last["ci_high"].max()  # the ends of each lane's axis
     figure, axes = new_axes(11, 1 + 0.4 * len(lanes))
     for lane, name in enumerate(lanes):
         # heights in [0, 1], from the least to the most of all lanes

@@ -11,12 +11,14 @@ from ragbench.report.plots.figure import BLUE, GREY, INK, VERMILLION, NotebookFi
 
 
 def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -> Figure:
-    """Draw the difference of each configuration from the baseline in its interval, best first, next
-    to its mean, the questions won and lost, the decision in words, latency and cost.
+    """Draw the difference of each configuration from the baseline as a mark on its interval, best first.
 
-    Marks are blue for a better configuration and red for a worse one: filled by the safe tier,
-    light by the likely tier. A grey mark is filled within the margin, and hollow if nothing is
-    decided. At most 30 configurations are drawn.
+    Next to it are its mean, the questions won and lost, the decision in words, latency and cost. At
+    most 30 configurations are drawn.
+
+    A mark is blue for a better configuration and red for a worse one; it is filled if that is safe, and
+    light if it is only likely. A grey mark is filled if the difference is within the margin, and hollow
+    if nothing is decided.
 
     Args:
         board: as from `Results.leaderboard`.

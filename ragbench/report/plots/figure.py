@@ -68,13 +68,17 @@ def colour_of(retriever: str) -> str:
 
 
 def styles(configurations: pd.DataFrame) -> dict[str, Style]:
-    """Return name -> style, for a frame with the columns `name`, `label`, `retriever` and
-    `chunking`.
+    """Return name -> style: the colour of a configuration is its retriever, the marker its chunking.
 
-    A retriever that ragbench does not name takes the next spare colour. Configurations that share
-    retriever and chunking (they differ in model, prompt or k) have different markers.
+    A retriever that ragbench does not name takes the next spare colour. If several configurations have
+    the same retriever and chunking (they differ in model, prompt or k), markers show all that
+    distinguishes configurations except the retriever.
+
+    Args:
+        configurations: columns `name`, `label`, `retriever` and `chunking`.
     """
     others = sorted(set(configurations["retriever"]) - _KNOWN.keys())
+    # colours are used again if there are more retrievers
     colour_of_retriever = _KNOWN | dict(zip(others, cycle(_SPARE), strict=False))
     rows = configurations.to_dict("records")
     kinds = [row["chunking"] for row in rows]
@@ -210,8 +214,10 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
 
 @lru_cache
 def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
-    """Return the names of fonts that together have the letters, and "?" for the code of each letter
-    that no installed font has, as `str.translate` takes it; the user is warned of these.
+    """Return the names of fonts that together can draw the letters, and replacements for the others.
+
+    The replacements are code -> "?", as `str.translate` takes them, for letters that no installed font
+    has; the user is warned of these.
     """
     families = ["DejaVu Sans"]
     missing = {ord(letter) for letter in letters if letter.isprintable()}
@@ -240,10 +246,10 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str, Style]) -> None:
-    """Draw the legend of a figure whose colours are retrievers and whose markers are chunkings, on
-    its right. What all configurations share is not in it.
+    """Draw the legend to the right of a figure in which colours are retrievers and markers chunkings.
 
-    At most seven entries: of many, the first and how many more there are.
+    Colours are left out if all configurations have the same, and so are markers. Of more than seven
+    entries it shows the first six and how many more there are.
 
     Args:
         configurations: name and retriever of what is drawn.

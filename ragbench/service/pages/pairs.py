@@ -18,8 +18,9 @@ _CHANGES = {("passed", "failed"): "newly failing", ("failed", "passed"): "fixed"
 
 
 def comparable_runs(runs: Sequence[Json], chosen: str = "") -> dict[str, list[Json]]:
-    """Return "client dataset" -> its runs, for each dataset that has two runs or more; with the id of a
-    `chosen` run only for its dataset.
+    """Return "client dataset" -> its runs, for each dataset with two runs or more.
+
+    With `chosen`, the id of a run, only the dataset of this run is returned.
     """
     comparable = {}
     by_dataset = grouped(runs, lambda row: f"{row['client_id']} {row['dataset']}".strip())
@@ -31,8 +32,10 @@ def comparable_runs(runs: Sequence[Json], chosen: str = "") -> dict[str, list[Js
 
 
 def by_perspective(measures: Sequence[Json]) -> list[tuple[str, list[Json]]]:
-    """Return (perspective, rows of its measures) pairs in the order of a report, after the measure that
-    decides as ("decides", [row]). Measures without a perspective come last, as "other".
+    """Group the rows of measures by perspective: [("decides", rows), ("retrieval", rows), ...].
+
+    "decides", the measure with the decision, comes first; then perspectives in the order of a report;
+    then "other", measures without a perspective. Groups without rows are left out.
     """
     groups: list[tuple[str, list[Json]]] = []
     deciding = [row for row in measures if row["decision"]]

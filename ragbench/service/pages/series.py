@@ -71,8 +71,9 @@ def _first_of(names: Collection[str]) -> list[str]:
 
 
 def panels(session: Session, series: str, configuration: str, measures: list[str]) -> list[Json]:
-    """Return the panel of each of these measures in a configuration, with its `state`; of several
-    measures also the panel of the costs, if there are any.
+    """Return a chart over time (a panel) for each of these measures of a configuration, with its `state`.
+
+    If there are several measures, a chart of the costs follows, unless all are 0.
     """
     charts: list[Json] = []
     runs = pd.DataFrame()
@@ -110,17 +111,18 @@ def _newest_panels(
     n_runs: int,
     last_recorded: str,
 ) -> list[Json]:
-    """Return the charts of a configuration, for measures of its newest run.
+    """Return the charts over time for the measures that the first page shows of a configuration.
 
-    They are cached as they are drawn: the points of four charts take a quarter of the page's time.
-    `n_runs` and `last_recorded` only renew the cached charts once there is another run.
+    Charts are cached, since drawing four takes a quarter of the page's time. `n_runs` and
+    `last_recorded` are not used here: they change with each new run, so that old charts are not
+    returned any more.
     """
     with connected(database) as connection:
         names = measures_of(connection, [newest_id])
     measures = _first_of(names) or names[:1]
     if not measures:
         return []
-    columns = dict(zip(CONFIGURATION, configuration, strict=True))
+    columns = dict(zip(CONFIGURATION, configuration, strict=True))  # column of a run -> its value
     values = values_over_time(columns, measures, limit=_FIRST_RUNS, database=database)
     charts: list[Json] = []
     for measure in measures:
