@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from ragbench import service
 from ragbench.cli.console import print_table
 from ragbench.cli.help import Commands
 from ragbench.cli.options import AtLeast0, Database, Json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 alert_app = Commands(
     "Tell people when runs get worse or fail: rules, checked when a run is recorded "
@@ -65,14 +70,7 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
 
     Example: ragbench alert list
     """
-    rules = service.alerts(database=database)
-    is_point = rules["point"] != 0  # the mean decides, not its interval
-    rules = rules.assign(
-        id=rules["id"].str[:10],
-        rule=rules["rule"].mask(is_point, rules["rule"] + " --point"),
-        to=rules["to"].replace("", "log"),
-        last=(rules["raised"].map(str) + " " + rules["last"].str[:16]).str.strip(),
-    )
+    rules = _with_shown_texts(service.alerts(database=database))
     columns = "id rule series client_id to last".split()
     print_table(rules, columns, {"last": "raised, last (UTC)"}, as_json=as_json)
     if as_json:
@@ -80,11 +78,27 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
     if (rules["rule"] == "drift").any():
         _print_drift(database)
     for alert in service.raised_alerts(limit=limit, database=database).to_dict("records"):
-        title = alert["text"].partition("\n")[0]
+        title = alert["text"].partition("\n")[0]  # the first line
         error = f" ({alert['error']})" if alert["error"] else ""
         typer.echo(
             f"{alert['made_at'][:16]}  {alert['rule_id'][:10]}  {alert['state']}{error}  {title}"
         )
+
+
+def _with_shown_texts(rules: pd.DataFrame) -> pd.DataFrame:
+    """Return the rules of `service.alerts` with columns as the list shows them.
+
+    `id` is short, `rule` ends in "--point" if the mean alone decides, `to` is "log" without a target, and
+    `last` is how many alerts the rule raised and when the last one, such as "2 2026-01-31T09:45".
+    """
+    is_point = rules["point"] != 0
+    counts_and_times = rules["raised"].map(str) + " " + rules["last"].str[:16]
+    return rules.assign(
+        id=rules["id"].str[:10],
+        rule=rules["rule"].mask(is_point, rules["rule"] + " --point"),
+        to=rules["to"].replace("", "log"),
+        last=counts_and_times.str.strip(),  # no time if it raised none
+    )
 
 
 def _print_drift(database: str) -> None:

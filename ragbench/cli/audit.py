@@ -180,11 +180,14 @@ def _sheets_by_criterion(
 def _right_answers(
     test_set: str, corpus: str, criteria: tuple[Criterion, ...]
 ) -> tuple[list[Answer], dict[str, Any]]:
-    """Return the reference answers of a test set as the answers of a system, which an audit takes as
-    right, and the options `dataset` and `chunks` of `judge_audit`: what these answers are about.
+    """Return the reference answers of a test set in the form of a system's answers, for an audit.
 
-    The answers have contexts, found by BM25, if a criterion shows contexts to the judge and the test
-    set has documents; else there are no chunks.
+    They have contexts, found by BM25, if a criterion shows contexts to the judge and the test set has
+    documents.
+
+    Returns:
+        The answers, and the options of `judge_audit` that belong to them: `dataset`, its questions with
+        a reference answer; `chunks`, among which the contexts are ([] without contexts).
 
     Raises:
         DataError: the test set has no reference answer.

@@ -88,8 +88,8 @@ def _is_unread(stream: TextIO) -> bool:
     if not hasattr(select, "poll"):  # Windows
         return False
     poll = select.poll()
-    poll.register(descriptor, 0)  # of no event but errors, which are always reported
-    return any(event & select.POLLERR for _, event in poll.poll(0))
+    poll.register(descriptor, 0)  # 0: no events are asked for; errors are always reported
+    return any(event & select.POLLERR for _, event in poll.poll(0))  # the present events
 
 
 def _format_warning(message: Warning | str, *_: Any, **__: Any) -> str:

@@ -160,8 +160,9 @@ def _print_requests(
     spec: evaluation.EvaluationSpec,
     pipeline_settings: Mapping[str, Any],
 ) -> None:
-    """Print which requests an evaluation would send to language models, and their estimated cost. It
-    runs the evaluation in a dry run, in which models write no replies.
+    """Print which requests an evaluation would send to language models, and their estimated cost.
+
+    The evaluation runs in a dry run: requests are counted, and none is sent.
     """
     with llms.dry_run() as plan:
         checked = evaluation.check_evaluation(data, spec)
@@ -252,8 +253,10 @@ def _evaluate(
 def _evaluate_into_file(
     wanted: _Evaluation, path: Path, *, has_output: bool, force: bool
 ) -> evaluation.Result:
-    """Evaluate and write one report. Until it is complete, a journal of the answers is next to it, from
-    which the same command continues.
+    """Evaluate and write one report.
+
+    While the evaluation runs, the answers are written to a file next to the report, the journal. If it
+    is interrupted, the same command reads them and continues.
     """
     from ragbench.evaluation.folder import JOURNAL
 
@@ -270,8 +273,10 @@ def _evaluate_into_file(
 def _evaluate_into_folder(
     wanted: _Evaluation, folder: Path, *, has_output: bool, force: bool, anew: bool
 ) -> evaluation.Result:
-    """Evaluate and write the result with its reports to a folder; if the folder holds this evaluation
-    already and it lacks nothing, return its result. An interrupted one continues from its journal.
+    """Evaluate, and write the result with its reports to a folder.
+
+    If the folder holds this evaluation already and it is complete, nothing is asked and its result is
+    returned. An interrupted one continues from the answers in its journal.
 
     Raises:
         ConfigError: the folder holds another evaluation.
@@ -279,6 +284,7 @@ def _evaluate_into_folder(
     from ragbench.evaluation.folder import JOURNAL
     from ragbench.evaluation.identity import made_from
 
+    # digests of all inputs, by which the same evaluation is recognised
     identity = made_from(wanted.data, wanted.system, wanted.spec, wanted.pipeline_settings)
     earlier = None if force else _earlier_result(folder, identity, wanted.data)
     if earlier is not None and earlier.is_complete and not anew:
@@ -305,8 +311,9 @@ _PART = ("suite", "limit", "categories")  # settings that choose a part of the q
 
 
 def _print_data_changes(result: evaluation.Result, folder: Path) -> None:
-    """Print what changed in documents and questions since the newest evaluation in the folders next to
-    `folder` that asked the same system the same questions.
+    """Print what changed in documents and questions since the last evaluation of the same kind.
+
+    It is the newest one in the folders next to `folder` that is alike by `_what_is_asked`.
     """
     from ragbench.evaluation.data_changes import data_changes
 
@@ -320,8 +327,10 @@ def _print_data_changes(result: evaluation.Result, folder: Path) -> None:
 
 
 def _runs_next_to(folder: Path, asked: list[Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the time and the configuration of each result in the folders next to `folder` for which
-    `_what_is_asked` returns `asked`; the time is "" if the result does not state it.
+    """Return earlier results of the same kind, in the folders next to `folder`, as (time, configuration).
+
+    The time is "" if a result does not state it. `asked` is what `_what_is_asked` returns for results
+    of this kind.
     """
     runs = []
     for config_path in sorted(folder.parent.glob("*/config.json")):
@@ -470,8 +479,10 @@ def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
 def _dataset_of_query(
     test_set: str, corpus: str, query: str, expected_ids: Sequence[str]
 ) -> Dataset:
-    """Return the dataset of one question (--query): its documents are those of `corpus`, or "" = those
-    of the test set; the documents with `expected_ids` are relevant.
+    """Return a dataset with the one question of --query.
+
+    Its documents are those of `corpus` or, if that is "", those of the test set; the documents with
+    `expected_ids` are relevant.
 
     Raises:
         ConfigError: the question is empty.

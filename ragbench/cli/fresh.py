@@ -21,17 +21,22 @@ _DOCUMENTS = ("sent/corpus.jsonl", "documents/corpus.jsonl", "documents")
 
 
 def fresh_testset(documents: str, requests: Requests) -> tuple[str, str]:
-    """Return the path of the newest data set in `testsets/` of this folder, and its documents ("" if
-    it contains them). If there is none, or it is older than seven days, a new one is generated; in a
-    dry run its path may not exist.
+    """Return a data set that is at most seven days old: its path, and its documents.
+
+    It is the newest one in `testsets/` of this folder; if that is older, or there is none, a new one is
+    generated. In a dry run nothing is generated, and the path may not exist.
 
     Args:
         documents: as `--docs`; "" = the documents sent to the server, or in `documents/`.
+
+    Returns:
+        The path, and `documents` for --docs; "" if the data set contains its documents.
 
     Raises:
         ConfigError: there are no documents, or the sample size is not a number.
         DataError: requests failed, so that there is no data set.
     """
+    # without --docs, the first of the usual places that exists
     documents = documents or next(filter(os.path.exists, _DOCUMENTS), "")
     if not documents:
         raise ConfigError(

@@ -102,6 +102,7 @@ class Command(_ShortTypes, TyperCommand):
         default value there. The message about an unknown option also states how to write it.
         """
         completed = []
+        # each word with the one after it; the last one counts as followed by an option
         for arg, following in zip_longest(args, args[1:], fillvalue="--"):
             if arg in _WITHOUT_VALUE and following.startswith("-"):
                 arg = f"{arg}={_WITHOUT_VALUE[arg]}"
@@ -125,8 +126,9 @@ class Command(_ShortTypes, TyperCommand):
 
 
 def _correction(command: Command, option: str, args: list[str]) -> str:
-    """Return what to write for an unknown option of a command, such as "--set k=3" for --k; "" if
-    nothing is known, or the option exists.
+    """Return what to write instead of an unknown option of a command, such as "--set k=3" for --k.
+
+    "" if nothing is known, or the option exists.
 
     Args:
         option: the option as it is written, such as "--top-k"; "" if the error is about none.
@@ -175,8 +177,10 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
 
 
 def _long_flags(command: Command, letter: str) -> list[str]:
-    """Return the options with a value that one letter may mean: the one that people mostly mean by it,
-    else all that begin with it.
+    """Return the long options that a one-letter option may mean, such as ["--output"] for "o".
+
+    It is the option that people mostly mean by the letter, else all that begin with it; options
+    without a value are left out.
     """
     from ragbench.hints import similar
 
@@ -194,8 +198,17 @@ def _long_flags(command: Command, letter: str) -> list[str]:
 def _correction_by_similarity(
     name: str, value: str, option: str, arguments: Collection[str], flags: Collection[str]
 ) -> str:
-    """Return how to set what is named similarly: an argument or option of the command, else a parameter
-    of the pipeline by --set; "" if no name is similar.
+    """Return what to write instead of an unknown option, if another name is similar; else "".
+
+    The other name is that of an argument or an option of the command, or else of a parameter of the
+    pipeline, which is set by --set.
+
+    Args:
+        name: the unknown option as a name, such as "chunk_sise".
+        value: its value.
+        option: the option as it is written, such as "--chunk-sise".
+        arguments: the names of the command's arguments.
+        flags: the command's options, such as "--set".
     """
     from ragbench.evaluation import parameters, spec
     from ragbench.hints import similar
@@ -217,8 +230,9 @@ _OF_TREC = (".trec", ".run", ".qrels", ".qrel")
 
 
 def _way_to_write(command: Command, args: list[str]) -> str:
-    """Return the end of a sentence about more arguments than a command takes: the command line that the
-    user probably means, or the arguments that it takes.
+    """Return what to add to the message that a command got too many arguments.
+
+    It is the command line that the user probably means, or else the arguments that the command takes.
     """
     if sum(Path(arg).suffix in _OF_TREC for arg in args) > 1:
         return "; `ragbench score QRELS RUN` scores rankings"
@@ -323,11 +337,13 @@ class Commands(typer.Typer):
 
 
 def _command_with_late_options(make: Callable[[], Callable[..., Any]]) -> type[Command]:
-    """Return the class of a command whose function, with all options as parameters, is made by `make`
-    when its options are first needed.
+    """Return the class of a command that makes its options when they are first needed.
 
-    Of 40 commands one runs: to make the options of the others, some of which are the fields of
-    `EvaluationSpec`, takes a third of the time of a command's help.
+    Of 40 commands one runs; to make the options of the others would take a third of the time of a
+    command's help.
+
+    Args:
+        make: returns the function of the command, whose parameters are the options.
     """
 
     class LateCommand(Command):
@@ -356,8 +372,9 @@ def _no_options() -> None:
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for typer, whose parameters are the options of the command line. It calls
-    `function`; a parameter whose type is a dataclass is made from an option for each field.
+    """Return a function for typer that calls `function` with the options of the command line.
+
+    A parameter of `function` whose type is a dataclass becomes several options, one for each field.
     """
     options_of = _options(function)
     dataclasses: dict[str, Any] = {}
@@ -383,9 +400,11 @@ def _set_parameters(command: Callable[..., Any], parameters: list[inspect.Parame
 
 
 def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with an option --json. If the function has the option itself (`as_json`), it
-    prints its own JSON; else, and in every dry run, the exit status and the lines of the output are
-    printed as one JSON object, and the user is asked nothing.
+    """Return a command with an option --json.
+
+    A function that has the option itself (`as_json`) prints its own JSON. For other functions, and in
+    every dry run, the exit status and the printed lines are collected and printed as one JSON object;
+    the user is asked nothing.
     """
     signature = inspect.signature(function)
     has_own = "as_json" in signature.parameters
@@ -411,8 +430,10 @@ def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _call_with_output_as_json(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Call a command without a terminal, so that it asks nothing; print its exit status and its lines
-    as a JSON object; return its exit status, or raise its typer.Exit.
+    """Call a command, and print its exit status and its printed lines as one JSON object.
+
+    Its input is empty, not a terminal, so that it asks nothing. Return its exit status, or raise the
+    typer.Exit by which it ended.
     """
     ending: typer.Exit | None = None
     terminal = sys.stdin
@@ -433,8 +454,10 @@ def _call_with_output_as_json(function: Callable[..., Any], values: Mapping[str,
 
 
 def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]:
-    """Return for each parameter of a function the options of the command line that it becomes: an
-    option for each field of a dataclass, the fields of `EvaluationSpec` for `**options`, else one.
+    """Return parameter of a function -> the options of the command line that it becomes.
+
+    A dataclass becomes an option for each of its fields, `**options` one for each field of
+    `EvaluationSpec`, any other parameter one option.
     """
     help_of = _help_of_parameters(function)
     hints = get_type_hints(function, include_extras=True)

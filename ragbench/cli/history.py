@@ -148,8 +148,9 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
 
 
 def _passed_text(run: pd.Series) -> str:
-    """Return in words whether a run met its targets (if it has any) and how many of its questions
-    passed (if that is known), such as "FAILED: 17 of 20"; "" if neither is known.
+    """Return the outcome of a run in words, such as "FAILED: 17 of 20"; "" if nothing is known.
+
+    The first part tells whether it met its targets, if it has any; the second how many questions passed.
     """
     import pandas as pd
 

@@ -152,8 +152,10 @@ class _Session:
             has_labelled = True
 
     def draw(self) -> tuple[Trust, int]:
-        """Return the estimate, and the number of texts that the person has to label. If none is left,
-        further questions are drawn into the sheet, unless the estimate decides already.
+        """Make sure that the sheet has texts to label, unless the estimate decides already.
+
+        If none is left, further questions are drawn into the sheet. Return the estimate, and the number
+        of texts that the person has to label.
         """
         estimate = self.estimate()
         if _is_decided(estimate):

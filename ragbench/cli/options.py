@@ -108,7 +108,8 @@ class Requests:
         """
         settings = llms.current_settings(self.replies, self.max_cost, self.allow_unpriced)
         try:
-            with in_force(settings):  # embedders of a server are made far from here
+            # also for models that are loaded without these settings, such as a server's embedders
+            with in_force(settings):
                 yield settings
         except KeyboardInterrupt:
             advice = "The replies received so far are stored: run it again to continue."
@@ -119,11 +120,11 @@ class Requests:
 
 
 def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Results:
-    """Return the results that names mean, in this order. If two have the same name, the path of the
-    later one is put before its name.
+    """Load the results that a user names on the command line, in this order.
 
-    The baseline is the baseline of the first name, or its first result if it has none. The race of a
-    sweep is kept only if nothing else is named.
+    If two results have the same name, the path of the later one is put before its name. The baseline
+    is that of the first sweep or, if it has none, the first result. The race of a sweep is kept only if
+    nothing else is named.
 
     Args:
         names: the folder of a result, its report.json, a folder that holds several, or a run of the
@@ -157,8 +158,10 @@ def _results_in(path: Path) -> evaluation.Results:
 
 
 def _path_of_results(name: str | Path, database: str) -> Path:
-    """Return the path that a name means: itself, if it exists or has a folder in it; else the folder of
-    the run of the history with this name.
+    """Return the path of the results that a user names.
+
+    The name is a path if it exists or has a folder in it; else it is a run of the history, whose folder
+    is returned.
 
     Raises:
         ConfigError: there is no such run, or the name is that of a file that does not exist.

@@ -131,7 +131,7 @@ def _print_reply(reply: Reply, seconds: float) -> None:
 
     stream = ", a stream" if reply.streamed else ""
     typer.echo(f"Reply after {seconds:.2f} s{stream}:")
-    shown_events = [*reply.events[:3], *reply.events[3:][-1:]]
+    shown_events = [*reply.events[:3], *reply.events[3:][-1:]]  # the last, if it is not among them
     for event in shown_events:
         text = pretty_repr(event, max_width=100, max_length=3, max_string=70)
         typer.echo(_without_keys(text))
@@ -145,8 +145,10 @@ def _print_matches(answer: Answer, data: Dataset) -> None:
 
 
 def _forms_of_request(url: str, body: str) -> list[dict[str, Any]]:
-    """Return the requests to try, each as the table of an HTTP system: with the given body alone, or,
-    if it is "", in the usual forms: a question in a field, a chat, a question in the address.
+    """Return the forms of a request in which to ask a service, each as the table of an HTTP system.
+
+    With a `body` there is one form. With "" there are the usual ones: a question in a field of JSON, a
+    chat, a question in the address.
     """
     if body:
         try:
@@ -164,7 +166,7 @@ def _forms_of_request(url: str, body: str) -> list[dict[str, Any]]:
 
 
 def _ask_service(url: str, body: str, question: str) -> _Probed:
-    """Send a question to a service in one form of a request after another until it takes one; print
+    """Send a question to a service, in one form of a request after another until one is answered; print
     this form.
 
     Raises:
@@ -196,8 +198,14 @@ def _ask_service(url: str, body: str, question: str) -> _Probed:
 
 
 def _ask_tool(server: str, tool: str, question: str) -> _Probed:
-    """Call a tool of an MCP server with a question; "" = the tool that seems to answer questions. The
-    question goes into its text argument with a usual name, else into its first one.
+    """Call a tool of an MCP server with a question.
+
+    The question goes into the tool's text argument with a usual name, such as "query", else into its
+    first text argument.
+
+    Args:
+        server: the address of the server, or the command that starts it.
+        tool: the name of the tool; "" means the one that seems to answer questions.
     """
     from ragbench.systems.reply_paths import Reply
 
@@ -208,7 +216,8 @@ def _ask_tool(server: str, tool: str, question: str) -> _Probed:
         fields = schemas.get(tool, {}).get("properties", {})
         text_arguments = [name for name, field in fields.items() if field.get("type") == "string"]
         usual_arguments = [name for name in _NAMES if name in text_arguments]
-        argument = next(iter(usual_arguments + text_arguments), "query")
+        candidates = [*usual_arguments, *text_arguments, "query"]  # best first
+        argument = candidates[0]
         reply = Reply([system.call(tool, {argument: question})])
     table = {"server": server, "tool": tool, "arguments": {argument: "{query}"}}
     return _Probed("mcp", table, reply)
@@ -224,8 +233,10 @@ def _likely_tool(tools: Sequence[str]) -> str:
 
 
 def _ask_system(name: str, question: str, data: Dataset) -> _Probed:
-    """Ask a system that is named as for `eval`: a .toml file of an HTTP or MCP system, whose fields are
-    returned; or a function, or a retriever over the documents of `data`, which have no file.
+    """Ask a system that is named as for `eval`.
+
+    It is the .toml file of an HTTP or MCP system, whose fields are returned, too; or a function, or a
+    retriever over the documents of `data`, for which kind and fields are empty.
     """
     from ragbench.systems.named_systems import read_table
     from ragbench.systems.reply_paths import Reply

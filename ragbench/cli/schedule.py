@@ -56,8 +56,9 @@ def add(
 
 
 def _check_command(ctx: typer.Context, words: list[str]) -> None:
-    """Parse the words of a command of ragbench without running it, so that a wrong option is refused
-    now. An unknown command passes here: `add_schedule` refuses it with the list of possible ones.
+    """Raise the error of a wrong option in a command of ragbench, without running the command.
+
+    An unknown command raises nothing: `add_schedule` refuses it with the list of possible ones.
     """
     context: Any = ctx.find_root()
     words = list(words)

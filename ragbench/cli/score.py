@@ -176,5 +176,5 @@ def _means_by_run(scores: dict[str, pd.DataFrame], added_measures: set[str]) -> 
     )
     means = means.reset_index("run").reset_index(drop=True)
     lowest_mean = means.groupby("measure")["mean"].transform("min")
-    is_dull = means["measure"].isin(added_measures) & ~(lowest_mean < 1)
+    is_dull = means["measure"].isin(added_measures) & ~(lowest_mean < 1)  # also for NaN
     return means[~is_dull].reset_index(drop=True)

@@ -305,8 +305,14 @@ def _load(source: str, corpus: str) -> Dataset:
 
 
 def _corpus_path(source: str, corpus: str, target: Path) -> str:
-    """Return the path by which a file at `target` may refer to the documents of the test set `source`:
-    those of --docs (`corpus`), else those that `source` refers to; "" if the set contains its documents.
+    """Return the path of a test set's documents, to be written into a new test-set file.
+
+    The documents are those of --docs (`corpus`), else those that the test set refers to; "" if it
+    contains them.
+
+    Args:
+        source: the test set.
+        target: the new file; the path is relative to its folder.
     """
     from ragbench.testsets.forms import form_of, is_testset, read
 
@@ -323,8 +329,10 @@ def _corpus_path(source: str, corpus: str, target: Path) -> str:
 
 
 def _add_missing_questions(source: str, into: Path, corpus: str, no_answer: str) -> None:
-    """Add the questions of a test set that `into` does not ask to it, and print how many these are.
-    Unless --docs names others (`corpus`), both sets are about the documents of `into`.
+    """Add the questions of the test set `source` to the file `into`, except those that it asks already.
+
+    Print how many were added. Both sets are about the documents of `into`, unless --docs names others
+    (`corpus`).
     """
     from ragbench.testsets.forms import load_testset
     from ragbench.testsets.merge import missing_cases
@@ -361,9 +369,10 @@ def _print_left_out(pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def _mark_unanswerable(dataset: Dataset, no_answer: str, *, must_choose: bool = False) -> Dataset:
-    """Return a test set in which the questions without any label are unanswerable, if the user wants it.
+    """Mark the questions of a test set that have no label as unanswerable, if the user wants it.
 
-    A test set in which all questions have answers, or none has, is returned unchanged.
+    A missing answer may mean "no document answers this" or "nobody wrote it yet". There is no doubt if
+    all questions have answers, or none has: such a test set is returned unchanged.
 
     Args:
         no_answer: "unanswerable"; "unknown" leaves the questions as they are; "" asks at a terminal, and
@@ -391,8 +400,10 @@ def _mark_unanswerable(dataset: Dataset, no_answer: str, *, must_choose: bool = 
 
 
 def _chosen_meaning(unlabelled: list[Case], dataset: Dataset, *, must_choose: bool) -> str:
-    """Ask the user at a terminal what questions without a label are: "unanswerable" or "unknown".
-    Without a terminal print a note and return "unknown", or raise ConfigError if the user `must_choose`.
+    """Return what the user means by questions without a label: "unanswerable" or "unknown".
+
+    The user is asked at a terminal. Without one, a note is printed and "unknown" returned; or
+    ConfigError is raised if the user `must_choose`.
     """
     of_all = f"of the {len(dataset.cases)} questions in {dataset.name!r}"
     have = "has" if len(unlabelled) == 1 else "have"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations, islice
+from itertools import chain, combinations
 from statistics import NormalDist, fmean, mode
 from typing import Any
 
@@ -195,15 +195,22 @@ def _scores_of_groups(
     model: LLM,
     request_options: Mapping[str, Any],
 ) -> dict[str, list[float | None]]:
-    """Return group -> the verdict on each of its materials, from 0 to 1 (the best), None for a verdict
-    that could not be read.
+    """Judge groups of materials (what the judge sees of an answer), all in one batch.
 
-    All groups are judged in one batch. If the criterion has levels, the group `_UNCHANGED` is judged
-    once more with the levels in reverse order, as the group "levels reversed".
+    If the criterion has levels, the group `_UNCHANGED` is judged once more with the levels in reverse
+    order, as the group "levels reversed".
+
+    Returns:
+        group -> the verdict on each of its materials, from 0 to 1 (the best); None for a verdict that
+        could not be read.
     """
     materials = list(chain.from_iterable(groups.values()))
-    scores = iter(_judge_once(materials, criterion, model, request_options))
-    scores_of = {name: list(islice(scores, len(group))) for name, group in groups.items()}
+    scores = _judge_once(materials, criterion, model, request_options)
+    scores_of = {}
+    start = 0
+    for name, group in groups.items():
+        scores_of[name] = scores[start : start + len(group)]
+        start += len(group)
     if criterion.form in ("level", "score"):
         scores_of["levels reversed"] = _judge_once(
             groups[_UNCHANGED], _with_levels_reversed(criterion), model, request_options
@@ -258,12 +265,13 @@ _UNCHANGED = "as it is"
 
 
 def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[str, list[Material]]:
-    """Return group -> the materials to judge for the probes.
+    """Return group -> what a judge is to judge for the probes (tests) of an audit.
 
-    The first group, `_UNCHANGED`, has the materials `plain` (with the system's answers) and then the
-    same materials with wrong answers; the probes compare changed answers with these. The other groups
-    have the names of probes.
+    The first group, `_UNCHANGED`, has the materials `plain` (with the system's answers), and then the
+    same questions with wrong answers. Other groups are named after probes: "padded" has the same
+    answers with added sentences, "empty answer" has empty ones, and so on.
     """
+    # for each question, the answer to another one
     others = answers_to_others([material.reference or material.answer for material in plain])
     wrong = [replace(material, answer=other) for material, other in zip(plain, others, strict=True)]
     unchanged = [*plain, *wrong]
@@ -302,11 +310,13 @@ def _with_documents_reversed(material: Material) -> Material:
 def _probe_values(
     scores: Mapping[str, Sequence[float | None]], n_plain: int
 ) -> dict[str, list[float | None]]:
-    """Return probe -> the value of each answer, None for an unscored one; `judge_audit` states what each
-    value is.
+    """Return probe (test of a judge) -> its value for each answer; None for an unscored answer.
+
+    The value is 0 for a perfect judge: the change of a verdict that should not change, the distance from
+    1 of a verdict on a right answer, or the verdict on a wrong one.
 
     Args:
-        scores: group of `_probe_materials` -> the verdict on each of its materials.
+        scores: group of `_probe_materials` -> the verdict on each of its materials, from 0 to 1.
         n_plain: the number of the system's answers, which come first in the group `_UNCHANGED`;
             the same number of wrong answers follows.
     """
@@ -332,10 +342,10 @@ def _probe_values(
 
 
 def _with_levels_reversed(criterion: Criterion) -> Criterion:
-    """Return a criterion whose levels are listed in the opposite order, levels without a value last.
+    """Return a criterion whose levels, and their meanings (`anchors`), are listed in the opposite order.
 
-    The anchors (level -> its meaning) get the new order, too. If they already have this order, they
-    are reversed, so that the judge reads a different order in any case.
+    Levels without a value come last. The judge reads the meanings: if they already had the new order,
+    they are reversed, so that it reads a different order in any case.
     """
     without_value = [level for level in criterion.levels if level not in criterion.values]
     new_order = [*reversed(criterion.values), *without_value]
@@ -439,8 +449,10 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
 
 
 def _constant_verdict(value_of: Mapping[str, float]) -> float | None:
-    """Return the verdict that a judge gives to right and wrong answers alike; None if it distinguishes
-    them, or if no right or wrong answers are known. `value_of` has the values of the scored probes.
+    """Return the verdict of a judge that gives the same verdict to all answers, right and wrong ones.
+
+    Return None if it does not, or if no right or wrong answers are known. `value_of` is probe (test of
+    the judge) -> its value.
     """
     probes_of_change = (*OF_ANSWERS, "repeated", "levels reversed")
     if any(value_of.get(probe, 0.0) for probe in probes_of_change):
@@ -518,15 +530,17 @@ def _exceeds_bound(probe: str, criterion: str, interval: tuple[float, float]) ->
 
 
 def _means_of_questions(values: Sequence[float | None], n_questions: int) -> list[float]:
-    """Return the mean value of each question with a value: the right and the wrong answer to a question
-    are one observation.
+    """Return the mean value of each question; questions without a value are left out.
 
-    `values` has one value per question, or the values of all right answers and then of all wrong
-    answers, in the same order of questions; None for an unscored answer.
+    The answers to one question are not independent, so they are one observation.
+
+    Args:
+        values: one value per question; or the values of all right answers, then of all wrong answers,
+            in the same order of questions. None for an unscored answer.
     """
     means = []
     for i in range(n_questions):
-        values_of_question = values[i::n_questions]
+        values_of_question = values[i::n_questions]  # every n-th value, from i on
         scored = [value for value in values_of_question if value is not None]
         if scored:
             means.append(fmean(scored))
@@ -548,10 +562,11 @@ def _interval_of_fraction(values: Sequence[float], alpha: float) -> tuple[float,
 
 
 def _interval_of_changes(changes: Sequence[float], alpha: float) -> tuple[float, float]:
-    """Return the ends of an interval of the mean of changes from -1 to 1, at the level 1 - alpha.
+    """Return the ends of a confidence interval of the mean of changes, which are from -1 to 1.
 
-    z^2 / 8 observations of -1 and of 1 and z^2 / 4 of 0 are added, so that the interval of equal
-    changes has a length (Agresti & Min 2005).
+    It is the usual normal interval at the level 1 - alpha, after observations were added: z^2 / 8 each
+    of -1 and 1, and z^2 / 4 of 0 (Agresti & Min 2005). Without these, the interval would have no length
+    if all changes are equal.
     """
     z = NormalDist().inv_cdf(1 - alpha / 2)
     points = [*changes, -1.0, 1.0, 0.0]

@@ -307,8 +307,8 @@ def _checked_examples(
 
 
 def _function_identity(function: Any) -> str:
-    """Return the name of a function and the digest of its source, by which a change of the function is
-    noticed; the name alone if it has no source.
+    """Return the name of a function and the SHA-256 of its source (so that a change is noticed), such as
+    "my_module:is_polite 1f0c..."; the name alone if it has no source.
     """
     module = getattr(function, "__module__", "") or ""
     name = f"{module}:{object_name(function)}"
@@ -320,8 +320,9 @@ def _function_identity(function: Any) -> str:
 
 
 def criterion_of(name: str, table: Any, where: str = "") -> Criterion:
-    """Return the criterion of this name that a table of a file or a grid describes (a `Criterion` is
-    returned unchanged); `where` names the file in errors.
+    """Make a criterion of a name and a table of its fields, as a TOML file or a grid has them.
+
+    A `Criterion` is returned unchanged. `where` names the file in errors.
 
     >>> criterion_of("politeness", {"question": "Is it polite?", "levels": {"yes": 1.0, "no": 0.0}}).needs
     ()

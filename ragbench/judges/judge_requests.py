@@ -106,11 +106,11 @@ def request_judgements(
     temperature: float | None = None,
     **request_options: Any,
 ) -> Judged:
-    """Send requests to a judge, and return its judgements by (position of the answer, criterion, number
-    of the sample).
+    """Send requests to a judge, and return its judgements.
 
-    A reply that cannot be read is requested once more, with its problem; if the second reply cannot
-    be read either, the judgement is unscored.
+    They are by (position of the answer, name of the criterion, number of the sample). If a reply cannot
+    be read, the judge is told the problem and asked once more (a repair); if the second reply cannot be
+    read either, the judgement is unscored.
 
     Args:
         llm: the judge.
@@ -127,7 +127,7 @@ def request_judgements(
     for i, criteria in tasks:
         prompt = write_request(criteria, materials[i])
         requests += [_Request(i, sample, criteria, prompt) for sample in range(n_samples)]
-    for is_repair in (False, True):
+    for is_repair in (False, True):  # first the requests, then the repairs that they need
         repairs = []
         for request, completion in _send(requests, llm, temperature, is_repair, request_options):
             material = materials[request.answer]
@@ -178,8 +178,10 @@ def _repair(
 def _add_judgements(
     request: _Request, completion: Completion, material: Material, judged: Judged, model: str
 ) -> dict[str, str]:
-    """Add the judgements of one completion to `judged`; a repair is joined with the judgement of the
-    first reply.
+    """Add the judgements of one reply to `judged`: one for each criterion of the request.
+
+    If the request was a repair (a second attempt), its judgement replaces that of the first reply, which
+    could not be read, and has the usage of both.
 
     Args:
         request: the request that was sent.
@@ -278,8 +280,8 @@ def _score_verdict(
 def _numbered_parts(
     criterion: Criterion, material: Material
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names and the texts of the parts that a verdict refers to by their numbers: the ids and
-    texts of the documents, or the facts, without texts.
+    """Return the names and the texts of what a verdict refers to by numbers: of the documents, their ids
+    and texts; or the facts as names, and no texts.
     """
     if criterion.form == "facts":
         return material.facts, ()

@@ -246,10 +246,11 @@ def judgeable(
 def _judge_without_request(
     answer: Answer, material: Material, criterion: Criterion
 ) -> Judgement | None:
-    """Return the judgement of an answer that can be made without a judge; None if a judge is needed.
+    """Return the judgement of an answer if no judge is needed for it; None if one is.
 
-    A failed answer or an abstention, and a missing reference, are unscored. If nothing was retrieved,
-    a criterion of the answer is unscored, and a criterion of the contexts is 0.
+    A failed answer, an abstention, and an answer without the reference that the criterion needs get no
+    score. If nothing was retrieved, an answer gets no score by a criterion that needs the contexts,
+    unless the criterion is about the contexts alone: then it gets 0.
     """
 
     def unscored(state: str, explanation: str) -> Judgement:

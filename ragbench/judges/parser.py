@@ -167,8 +167,7 @@ _SYNONYMS = (("true", "yes", "correct"), ("false", "no", "incorrect"))
 
 @lru_cache(maxsize=256)
 def _model_of_verdict(criterion: Criterion) -> type[BaseModel]:
-    """Return the pydantic model of the verdict on a criterion: the form of the JSON that the judge is to
-    write.
+    """Return the pydantic model by which the judge's JSON for a criterion is checked and read.
 
     A reply may write a level in upper or lower case. Levels that mean yes and no ("yes", "correct") may
     also be written as a synonym or as JSON's true and false.
@@ -291,7 +290,7 @@ def _check_copies(
     objects: Sequence[tuple[Mapping[str, Any], int, int]],
     shown: Sequence[str],
 ) -> None:
-    """Raise UnreadableError if a text that the judge was shown holds the JSON of the verdict: the judged
+    """Raise UnreadableError if the judge copied its verdict from a text that it was shown: the judged
     answer may have planted it.
 
     Args:
@@ -302,6 +301,7 @@ def _check_copies(
     if not shown:
         return
     for item, _start, _end in objects:
+        # the verdict is the object itself, or its value for the criterion
         verdict = item.get(criterion.name.casefold())
         for candidate in (item, verdict):
             if not isinstance(candidate, Mapping):
@@ -356,8 +356,10 @@ def _read_verdict(
 
 
 def _candidates_in(item: Mapping[str, Any], criterion: Criterion, *, alone: bool) -> list[object]:
-    """Return the values in a JSON object that may be the verdict on a criterion: the value of its name;
-    and, if the criterion is judged `alone`, the object itself, which may lack the name around it.
+    """Return what may be the verdict on a criterion in a JSON object of a reply.
+
+    For {"correctness": {"verdict": "yes"}} it is the inner object. If the criterion is judged `alone`, a
+    reply may leave out the name: for {"verdict": "yes"} it is the object itself.
     """
     candidates: list[object] = []
     key = criterion.name.casefold()
@@ -400,9 +402,10 @@ _TEXT_FIELDS = {"claims": "claim", "statements": "statement"}  # list -> field o
 
 
 def _split_checks(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return a verdict with its claims (the list `key`) as texts, and their checks in a second list; a
-    model without a schema may write both into one list of objects. Another verdict is returned
-    unchanged.
+    """Split a list of claims with their checks into two lists: the claims as texts, and "checks".
+
+    A verdict should have both lists; a model without a schema may write one list of objects. Any other
+    verdict is returned unchanged. `key` is the name of the list, such as "claims".
 
     >>> _split_checks({"claims": [{"claim": "It opened in 1889.", "supported": True}]}, "claims")["claims"]
     ['It opened in 1889.']

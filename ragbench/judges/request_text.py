@@ -69,8 +69,13 @@ def write_request(
 def _material_parts(
     seen: Material, shown: Set[str], code: str, *, is_answer_cut: bool
 ) -> list[str]:
-    """Return the question, and what is shown with it ("answer", "reference", "contexts", "facts"), each
-    between tags with the code.
+    """Return the paragraphs of a request that hold the question and what is shown with it.
+
+    Args:
+        seen: the texts; those that are not shown are empty.
+        shown: the names of those that are shown: "answer", "reference", "contexts", "facts".
+        code: the code of the tags around each text.
+        is_answer_cut: state that only the beginning of the answer is shown.
     """
     parts = [f"Question:\n{fence('question', seen.question, code)}"]
     if "contexts" in shown:
@@ -95,8 +100,10 @@ def _material_parts(
 
 
 def _reduce_to_shown(material: Material, shown: Set[str]) -> Material:
-    """Return a material with what the judge sees: the question, the latest messages before it, and of
-    "answer", "reference", "contexts" and "facts" those in `shown`; a long answer is cut.
+    """Return a material without the texts that the judge does not see.
+
+    It keeps the question, the latest messages before it, and of "answer", "reference", "contexts" and
+    "facts" those in `shown`. A long answer is cut.
     """
     return replace(
         material,

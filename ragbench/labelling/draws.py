@@ -196,8 +196,8 @@ def _check_sheet_is_of_items(
     criterion: str,
     sheet: str | Path,
 ) -> None:
-    """Raise DataError if a sheet has rows by the criterion, and none is of the items to label (question ->
-    items): it is a sheet of other results.
+    """Raise DataError if a label sheet is of other results: it has `rows` by the criterion, and none of
+    them is of the `items` to label (question -> items).
     """
     item_ids: set[str] = set()
     for items_of_question in items.values():
@@ -210,10 +210,10 @@ def _check_sheet_is_of_items(
 
 
 def _numbers_in_draw(drawn_rows: pd.DataFrame, order: Sequence[str]) -> dict[str, int]:
-    """Return question -> its number in the draw: first the questions that were drawn before, with
-    their numbers, then the others in the `order` of the draw, numbered on from the highest.
+    """Return question -> its number in the draw, the order in which questions are labelled.
 
-    `drawn_rows` are rows of a sheet, with a column `number`.
+    Questions that were drawn before keep their numbers (`number` in `drawn_rows`, the rows of a label
+    sheet). The others follow in the `order` of the new draw.
     """
     earlier_numbers = drawn_rows["number"].astype(int).groupby(drawn_rows["query_id"]).min()
     number_of = {str(i): number for i, number in earlier_numbers.sort_values().items()}
@@ -262,11 +262,12 @@ def proxy_differences(
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> ProxyDifferences:
-    """Return the differences of one or two results by the proxies of a criterion.
+    """Return the difference of two results (or the value of one) for each question, by proxies.
 
-    A question needs no label if both results have the same answer; for a ranking measure, with
-    `dataset`, if all its documents are labelled. Without `dataset` all questions need labels, and
-    the proxy is the measure as the results have it.
+    A proxy is a measure that is known without people's labels, such as a judge's verdict. A question
+    needs no label if both results have the same answer; for a ranking measure, with `dataset`, if all
+    its documents are labelled. Without `dataset` all questions need labels, and the proxy is the
+    measure as the results have it.
 
     Raises:
         ConfigError: there are more than two results, or the criterion is unknown.
@@ -284,11 +285,12 @@ def proxy_differences(
 
 
 def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferences:
-    """Return `proxy_differences` for a criterion of answers.
+    """Return `proxy_differences` for a criterion of answers: question -> the difference of the systems
+    by each proxy, a measure that is known without people's labels.
 
-    A question with two answers of the same text needs no label, and its difference is 0. If the
-    criterion is about an answer's documents (faithfulness), only questions that both systems answered
-    count, and all of them need a label; otherwise a missing answer counts 0.
+    For most criteria a missing answer counts 0, and a question with two answers of the same text is
+    settled: its difference is 0, and it needs no label. If the criterion is about an answer's documents
+    (faithfulness), only questions that both systems answered count, and all of them need a label.
     """
     needs_both = scale_of(criterion).by_documents
     texts = [_answer_texts(result) for result in results]  # question -> answer
@@ -299,7 +301,7 @@ def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferenc
     if not needs_both:
         for frame, text_of in zip(frames, texts, strict=True):
             has_no_answer = ~frame.index.isin([*text_of])
-            frame[has_no_answer] = 0.0  # every proxy of these questions
+            frame[has_no_answer] = 0.0  # sets every proxy of these questions
     differences = _differences_by_proxy(frames)
     if needs_both or len(results) == 1:
         return ProxyDifferences(differences, settled=[])
@@ -322,8 +324,10 @@ def _questions_to_label(
     *,
     needs_both: bool,
 ) -> list[str]:
-    """Return the questions that can be labelled: asked in every result, answered in one of them, and
-    with a proxy value, if there are any.
+    """Return the questions that can be labelled.
+
+    They were asked in every result, answered in at least one, and have a value of a proxy (a measure
+    that is known without people's labels), if the results have proxies at all.
 
     Args:
         results: one result or two.
@@ -365,11 +369,12 @@ def _scored_columns(results: Sequence[Result], measures: Sequence[str]) -> list[
 def _document_proxies(
     results: Sequence[Result], measure: str, dataset: Dataset, grades: Qrels
 ) -> ProxyDifferences:
-    """Return `proxy_differences` for a ranking measure: the proxy is the measure by the labels in
-    `grades`, and a question needs people's labels if one of its first k documents has none in the
-    dataset.
+    """Return `proxy_differences` for a ranking measure such as nDCG@10.
 
-    The proxy's name tells how many of the first result's documents people have judged.
+    The proxy (the value without people's labels) is the measure by the labels in `grades`. A question
+    is open, which means that it needs people's labels, if one of its first k documents has no label in
+    the dataset; else its difference is settled. The proxy's name states the fraction of the first
+    result's documents that people have judged.
     """
     unlabelled = unjudged(dataset, [result.run for result in results], measure)
     is_open = np.array([bool(doc_ids) for doc_ids in unlabelled.values()], dtype=bool)

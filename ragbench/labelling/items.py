@@ -151,9 +151,11 @@ def items_by_query(
     scale = scale_of(criterion)
     _warn_of_other_data(results, dataset)
     cases = dataset.case_of
-    # the texts that distinguish an item: query_id, answer, and for faithfulness the documents
-    sources_of: dict[tuple[str, ...], list[str]] = {}  # the configurations with these texts
-    contexts_of: dict[tuple[str, ...], tuple[str, ...]] = {}  # those of the first of them
+    # An item is identified by its texts: (query_id, answer), for faithfulness also the documents.
+    sources_of: dict[tuple[str, ...], list[str]] = {}  # texts -> the configurations that have them
+    contexts_of: dict[
+        tuple[str, ...], tuple[str, ...]
+    ] = {}  # texts -> contexts of the first of these
     for result in results:
         result_chunks = (chunks or {}).get(result.name)
         materials = _materials_of_result(result, result_chunks, criterion, dataset)
@@ -173,7 +175,7 @@ def items_by_query(
     items = []
     for texts, names in sources_of.items():
         query_id, *key = texts
-        sources = [name for name in names if name]
+        sources = [name for name in names if name]  # a result may have no name
         item = make_item(
             cases[query_id], criterion, key, contexts=contexts_of[texts], sources=sources
         )
@@ -184,8 +186,10 @@ def items_by_query(
 def _materials_of_result(
     result: Result, chunks: Sequence[Chunk] | None, criterion: str, dataset: Dataset
 ) -> list[Material]:
-    """Return each answer of a result with its question, and with the texts of its contexts if they are
-    known: from `chunks`, the answers' passages, or the documents.
+    """Return what a labeller sees of each answer of a result: question, answer and the texts of contexts.
+
+    The texts come from `chunks`, the answers' passages, or the documents; there are none if they are
+    unknown.
 
     Raises:
         ConfigError: the criterion is about the contexts, and they are unknown.
@@ -218,11 +222,11 @@ _CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)  # document, start, end
 
 
 def _chunks_by_ids(result: Result, dataset: Dataset) -> list[Chunk] | None:
-    """Return the chunks in the contexts of a result's answers, cut from the documents by their ids:
-    "doc#0-330" is characters 0 to 330. Answers with passages hold their texts and need no chunks.
+    """Return the chunks in the contexts of a result's answers, cut from the documents by their ids.
 
-    Return None if the chunks are unknown: an id has another form or names no document, or there is no
-    id.
+    The id "doc#0-330" means characters 0 to 330 of the document "doc". Answers with passages are left
+    out, as they hold their texts. None if there is no chunk, or an id has another form or names an
+    unknown document.
     """
     chunks = {}
     for answer in result.answers:

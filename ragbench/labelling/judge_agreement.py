@@ -45,7 +45,8 @@ def sheet_agreement(
     values = verdicts(
         materials, loaded, llms.load_llm(llm), concurrency=concurrency, timeout_s=timeout_s
     )
-    # judge_agreement matches judgements and labels by configuration: here, each answer is its own
+    # `judge_agreement` matches judgements with labels by configuration. A sheet does not name them, so
+    # each labelled answer (item) is taken for a configuration.
     judgements = {}
     for item, material, [value] in zip(items["item"], materials, values, strict=True):
         state = "judge_failed" if value is None else "scored"
@@ -82,8 +83,10 @@ def labelled_materials(
 def _labels_by_criterion(
     sheets: str | Path | Sequence[str | Path], criterion: Criterion
 ) -> pd.DataFrame:
-    """Return the labelled rows of sheets by a criterion, or by the one of which it is a wording; their
-    column `criterion` names the former.
+    """Return the labelled rows of sheets by a criterion.
+
+    If it is a wording of a built-in criterion, labels by that one count, too; the column `criterion` has
+    the name of this one in all rows.
 
     Raises:
         DataError: there is no such row.

@@ -219,9 +219,10 @@ class QuestionWidget(anywidget.AnyWidget):
         raise AssertionError("the numbers do not end")
 
     def _new_grades(self, old: Case, new: Case) -> dict[str, int]:
-        """Return document -> grade for a changed case: the documents of its new evidence, and documents
-        that were relevant without being evidence. They keep their grades; new ones get 1. An
-        unanswerable question has none.
+        """Return document -> grade of relevance for a question after its evidence was changed.
+
+        Relevant are the documents of the new evidence, and documents that were relevant without having
+        evidence. They keep their grades; new ones get 1. An unanswerable question has none.
         """
         if not new.answerable:
             return {}

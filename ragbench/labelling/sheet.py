@@ -282,8 +282,9 @@ def _row_of_item(item: LabelItem, annotator: str) -> dict[str, str]:
 
 
 def _read_cells(path: Path) -> pd.DataFrame:
-    """Return a sheet as texts, without the apostrophe that keeps a spreadsheet from reading a text as a
-    formula; its `attrs` hold the delimiter.
+    """Read a label sheet (CSV) as texts; the frame's `attrs` hold the delimiter.
+
+    An apostrophe before a text, which keeps a spreadsheet from reading it as a formula, is removed.
 
     Raises:
         DataError: as `read_sheet`.
@@ -366,14 +367,16 @@ def _check_verdict(row: Mapping[str, str], where: str) -> None:
 
 
 def _check_item_ids(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> None:
-    """Raise DataError if a row has the item id of another row, since its verdict would become the label
-    of that row's answer; also if an annotator has two rows of one item.
+    """Raise DataError if a row has the item id of another row (its verdict would become the label of that
+    row's answer), or if an annotator has two rows of one item.
 
-    An item id is made of the row's texts. An id that belongs to no row is allowed: a spreadsheet may
-    have changed the texts. `places` ("labels.csv, line 7") are for messages.
+    An item id is a digest of the row's texts. An id that fits no row is allowed: a spreadsheet may have
+    changed the texts. `places` ("labels.csv, line 7") are for messages.
     """
     ids_of_texts = [_id_of_texts(row) for row in rows]
-    question_of_item: dict[str, tuple[str, str]] = {}
+    question_of_item: dict[
+        str, tuple[str, str]
+    ] = {}  # item -> (query_id, criterion) of its first row
     seen = set()  # (item, annotator)
     for row, id_of_texts, place in zip(rows, ids_of_texts, places, strict=True):
         item = row["item"]

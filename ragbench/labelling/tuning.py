@@ -156,9 +156,11 @@ def _tuned_criterion(original: Criterion, question: str) -> Criterion:
 def _held_out_agreement(
     materials: Sequence[Material], agreements: Mapping[_Candidate, Sequence[float]]
 ) -> float:
-    """Return the sum of the agreements of all answers by cross-validation: the candidate for a fold (a
-    fifth of the questions) is chosen by the other folds, so no question chooses the candidate that it
-    measures.
+    """Return the sum over all answers of the agreement of the best candidate with people.
+
+    A candidate is a wording of the criterion, with or without examples. It is measured by
+    cross-validation: for each fold (a fifth of the questions), the candidate is chosen on the other
+    folds, and its agreement on this one is added.
 
     Args:
         materials: the labelled answers.
@@ -202,8 +204,10 @@ def _hash_part(text: str, n: int) -> int:
 def _with_examples_of_other_half(
     criterion: Criterion, answers: LabelledAnswers, n: int
 ) -> list[Criterion]:
-    """Return for each answer the criterion with up to `n` labelled answers to the other half of the
-    questions as examples, so that no answer is judged with its own label in sight.
+    """Return for each labelled answer the criterion with examples by which it is judged.
+
+    The examples are up to `n` labelled answers. The questions are split into two halves, and the
+    examples are of the other half, so that no answer is judged with its own label in sight.
     """
     halves = [_hash_part(f"half {material.query_id}", 2) for material in answers.materials]
     criterion_for_half = []
@@ -216,8 +220,10 @@ def _with_examples_of_other_half(
 def _with_examples(
     criterion: Criterion, answers: LabelledAnswers, rows: Sequence[int], n: int
 ) -> Criterion:
-    """Return the criterion with up to `n` labelled answers as examples, one of each level in turn: taken
-    from the answers at `rows` whose label is the value of a level.
+    """Return the criterion with up to `n` labelled answers as examples.
+
+    They are taken from the answers at the positions `rows` whose label is the value of a level: one of
+    each level, then a second of each, and so on.
     """
     level_of_value = {value: level for level, value in criterion.values.items()}
     examples_by_level: dict[str, list[dict[str, str]]] = {}
@@ -231,7 +237,8 @@ def _with_examples(
             example["reference"] = material.reference
         example["verdict"] = level
         examples_by_level.setdefault(level, []).append(example)
-    rounds = zip_longest(*examples_by_level.values())  # the first of each level, the second, ...
+    # a round has one example of each level; None where a level has no more
+    rounds = zip_longest(*examples_by_level.values())
     in_turn = [example for example in chain.from_iterable(rounds) if example is not None]
     return replace(criterion, examples=in_turn[:n])
 

@@ -197,7 +197,7 @@ class LabelWidget(anywidget.AnyWidget):
         if value is not None:
             confirmation = f"Saved: {name}."
         if value is not None and place != self._place:
-            self._save(place, value)  # pressed twice: the last one counts
+            self._save(place, value)  # the form has moved on: only save, do not move again
         else:
             self.press(key)
         self.shown = self._form_content()
@@ -212,8 +212,7 @@ _CODE = re.compile(
 
 
 def _split_at_code(text: str) -> list[tuple[str, bool]]:
-    """Return the pieces of a text, and for each True if it is code; invisible characters of the text are
-    made visible.
+    """Split a text into (piece, is_code); invisible characters are made visible.
 
     >>> _split_at_code("Use `a < b`.")
     [('Use ', False), ('`a < b`', True), ('.', False)]

@@ -144,8 +144,8 @@ class Claude(Reader):
         return [other.id for other in candidates]
 
     def poll(self, batch: "Batch") -> int | Outcomes:
-        """Return the number of requests of a batch that are done; once the batch has ended, a pair
-        (key, outcome) per request instead.
+        """Ask how far a batch is: return the number of its requests that are done or, once the batch has
+        ended, a pair (key, outcome) for each request.
 
         Raises:
             RequestError: the state or the results could not be read.
@@ -245,10 +245,11 @@ class Claude(Reader):
         raise failure
 
     def _adapts_to_refusal(self, failed: RequestError, body: dict[str, Any]) -> bool:
-        """Leave out the parameter that the model refuses from now on, and return True; return False if the
-        failure has another reason.
+        """If the failure is that the model refuses a parameter, leave this out from now on, and return True
+        (send the request again); return False if it has another reason.
 
-        A parameter that was left out stays left out, so at most two requests are refused.
+        `body` is the body of the failed request. There are two such parameters, so at most two requests
+        are refused.
         """
         if failed.status != 400:
             return False

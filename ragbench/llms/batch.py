@@ -126,8 +126,9 @@ def _call_of_user_model(llm: LLM, options: Mapping[str, Any]) -> Callable[[_Pair
 
 
 def _in_order(pairs: Sequence[_Pair], completions: Mapping[_Pair, Completion]) -> list[Completion]:
-    """Return the completion of each pair (prompt, sample), in their order; a pair that comes again costs
-    nothing, as it was paid for once.
+    """Return the completion of each pair (prompt, sample), in the order of the pairs.
+
+    A pair that comes again gets the same completion with a cost of 0, since it was sent once.
     """
     in_order = []
     paid: set[_Pair] = set()
@@ -198,12 +199,19 @@ def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Reque
 
 
 def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pair, Completion]:
-    """Return the completions that need no request: those in the reply store. Inside `dry_run`, return a
-    completion for every request, a stand-in (a text that marks the missing reply) if the store has none.
+    """Return the completions for which nothing has to be sent: the replies in the reply store.
+
+    In a dry run nothing is sent, so every request gets a completion: the stored reply, or else a
+    stand-in, a text that only marks where a reply is missing.
+
+    Args:
+        llm: the model; only a model of a provider has stored replies, a user's has none.
+        requests: (prompt, sample) -> its request.
     """
+    # one for each request; None = it has to be sent
     completions: Sequence[Completion | None] = [None] * len(requests)
     if isinstance(llm, StoredLLM):
-        completions = llm.known([*requests.values()])
+        completions = llm.known([*requests.values()])  # it adds the stand-ins of a dry run
     elif plan := active_dry_run():
         completions = plan.complete(llm.name, [*requests.values()], completions, shared=False)
     known = {}

@@ -122,12 +122,15 @@ def _start_batches(
     models: Mapping[StoredLLM, Sequence[Request]], log: Callable[[str], None]
 ) -> list[tuple[StoredLLM, Batch]]:
     """Return the batches of an earlier command that are still pending; if there are none, submit the
-    requests of each model in new ones.
+    requests of each model in new batches, and return these.
 
-    With a budget one model submits: the next one would wait for the room in the budget that the first
-    has reserved. Requests that contain a dry run's placeholder for a reply are left out.
+    With a budget only one model submits: a batch reserves its highest possible cost, which may leave
+    no room for another. Requests that contain a stand-in for a missing reply are left out.
     """
-    earlier = [(llm, batch) for llm in models for batch in _submit_missing(llm, (), log)]
+    earlier = []
+    for llm in models:
+        pending = _submit_missing(llm, (), log)  # without requests it submits nothing
+        earlier += [(llm, batch) for batch in pending]
     if earlier:
         return earlier
     started: list[tuple[StoredLLM, Batch]] = []
@@ -192,8 +195,10 @@ def _pending_with_ids(llm: StoredLLM, log: Callable[[str], None]) -> list[Batch]
 
 
 def _ask_directly(llm: StoredLLM, request: Request) -> None:
-    """Ask for the reply to one request and store it, so that an error which all requests would meet
-    shows at once, not after hours. An error of this request alone is ignored.
+    """Ask for the reply to one request without a batch, and store it.
+
+    So an error that all requests would meet shows at once, not after hours. An error of this request
+    alone is ignored.
 
     Raises:
         RequestError: the request failed for a reason that others share.
@@ -202,8 +207,8 @@ def _ask_directly(llm: StoredLLM, request: Request) -> None:
         llm.fetch(request)
     except RequestError as exc:
         is_unreadable = exc.failure is FailureKind.UNREADABLE
-        concerns_others = exc.stop or exc.tries > 1 or is_unreadable
-        if concerns_others:
+        is_of_server = exc.tries > 1  # such as a time-out: the request may be tried again
+        if exc.stop or is_of_server or is_unreadable:
             raise
 
 
@@ -227,8 +232,9 @@ def _first_of_each_form(requests: Sequence[Request]) -> list[Request]:
 
 
 def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
-    """Submit the first requests, as many as fit into a batch and the budget, and return their batch;
-    return None if the budget has no room for any request.
+    """Submit as many of the requests as fit into one batch and the budget; return the batch.
+
+    Return None if the budget has no room for any request.
 
     Raises:
         ModelError: the provider did not take the batch.
@@ -272,8 +278,10 @@ def _send_batch(llm: StoredLLM, batch: Batch) -> str:
 
 
 def _with_id(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch | None:
-    """Return a batch with its id. If a process was killed before it noted the id, ask the provider for
-    it; if the provider never got the batch, forget the batch and return None.
+    """Return a batch with the id that it has at its provider; None if the provider never got it.
+
+    The id is missing if a process was killed between submitting the batch and noting the id. Then the
+    provider is asked for it; a batch that it never got is forgotten.
     """
     if batch.id:
         return batch
@@ -297,19 +305,20 @@ def _with_id(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch 
 def _reserve(
     llm: StoredLLM, requests: Sequence[Request], tag: str
 ) -> tuple[Sequence[Request], int]:
-    """Reserve the highest cost of a batch in the budget; while there is no room for it, halve the
-    requests.
+    """Reserve the highest possible cost of a batch in the budget; if there is no room, that of the first
+    half of its requests, or of half of these, and so on.
 
     Returns:
-        (The requests whose cost is reserved, the id of the reservation); the id is 0 if no budget
-        limits them, and there are no requests if the budget has room for none.
+        (The requests whose cost is reserved, the id of the reservation). The id is 0 if no cost has to
+        be reserved; there are no requests if the budget has room for none.
     """
     settings = llm.settings
     if settings.max_cost is None:
         return requests, 0
     highest_cost = _highest_cost(requests)
     while highest_cost:
-        # It lasts for no time, since other requests must not wait a day for it to be settled.
+        # The reservation counts as spent at once (0.0 seconds): a batch takes up to a day, and other
+        # requests must not wait for it to turn out cheaper.
         reservation = budgets.reserve(settings.budget, highest_cost, settings.max_cost, 0.0, tag)
         if reservation:
             return requests, reservation
@@ -353,8 +362,8 @@ def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outco
                 f"{exc}; batch {batch.id} is kept, and the same command waits for it"
             ) from exc
         return f"{exc}; batch {batch.id} continues meanwhile"
-    del unreadable[batch.name]
-    if isinstance(state, int):
+    del unreadable[batch.name]  # the next unreadable state is the first in a row
+    if isinstance(state, int):  # the number of requests that are done
         return f"batch {batch.id}: {state} of {len(batch.requests)} requests done"
     return state
 

@@ -197,6 +197,7 @@ def _model_plan(model: str, requests: Sequence[tuple[Request, bool]]) -> ModelPl
     usual_tokens = _usual_output_tokens(model)
     input_tokens = [math.ceil(request.n_bytes / 4) for request in to_send]
     max_output_tokens = [request.max_tokens for request in to_send]
+    # `usual_tokens` is None for a model with few stored replies
     output_tokens = [min(usual_tokens or limit / 4, limit) for limit in max_output_tokens]
     return ModelPlan(
         model,

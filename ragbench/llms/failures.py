@@ -135,8 +135,10 @@ class Reader:
     def refused(
         self, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
     ) -> RequestError:
-        """Return the failure that an HTTP status means: no credit, a busy or broken server (tried again),
-        or a refusal (never tried again).
+        """Return the error for a reply with the HTTP status of a failure.
+
+        It is one of three: no credit is left; the server is busy or broken (tried again); the server
+        refuses the request (never tried again).
 
         Args:
             status, body, headers: the reply of the server.
@@ -295,8 +297,8 @@ def server_message(body: str) -> str:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Return how many seconds a header asks to wait, as a number or a date; None if it names neither,
-    or the past. `RetryPolicy` bounds them.
+    """Return how many seconds the value of a Retry-After header asks to wait: a number, or a date until
+    which to wait. None for other texts, and for the past. `RetryPolicy` bounds the seconds.
 
     >>> _retry_after("1.5"), _retry_after("-5"), _retry_after("soon"), _retry_after("inf")
     (1.5, None, None, inf)

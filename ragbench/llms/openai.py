@@ -195,11 +195,11 @@ class OpenAI(Server):
         return counts.get("completed", 0)
 
     def _all_outcomes(self, batch: "Batch", state: BatchObject) -> Outcomes:
-        """Return pairs of key and outcome for the requests of a batch that has ended.
+        """Return pairs (key of a request, outcome) for a batch that has ended.
 
-        The first pair of each request has the state in which the batch ended, with the server's
-        errors. A request that is in a file of results has a second pair with its outcome: the
-        `Reply`, the server's words if the request failed, "expired" or "canceled".
+        Each request has a pair with the state in which the batch ended ("expired", "canceled", ...). If
+        the server's files have a result of the request, a second pair follows: the `Reply`, or the
+        server's words if the request failed.
         """
         ending = _OUTCOMES[state.status]
         if state.errors:
@@ -248,10 +248,11 @@ class OpenAI(Server):
         return payload
 
     def _adapts_to_refusal(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
-        """Leave out or rename the parameter that the server refuses from now on, and return True; return
-        False if the failure has another reason.
+        """If the failure is that the server refuses a parameter, leave out or rename this from now on, and
+        return True (send the request again); return False if it has another reason.
 
-        A parameter that was left out or renamed stays so, so at most three requests are refused.
+        `payload` is the body of the failed request. There are three such parameters, so at most three
+        requests are refused.
         """
         if failed.status not in _REFUSALS:
             return False

@@ -82,8 +82,10 @@ class Pace:
             return turn
 
     def _is_lost(self, turn: _Turn) -> bool:
-        """Return True if no reply to a request can be expected any more: the server has been silent for
-        twice the time of a request, or must have begun with this request a full time-out ago.
+        """Return True if no reply to a request can be expected any more.
+
+        The server has sent no reply to anyone for twice the time of a request; or it certainly began to
+        work on this request (see `_note_reply`) longer ago than the time-out.
         """
         now = time.monotonic()
         if turn.n_others == 0:
@@ -95,8 +97,10 @@ class Pace:
             return is_server_dead or is_overdue
 
     def _note_reply(self, turn: _Turn) -> None:
-        """Allow one more request at a time after a fast reply, and note which other requests the server
-        must have begun with.
+        """Note that a reply came: after a fast one, allow one more request at a time.
+
+        A server has a queue, and does not report when it begins to work on a request. It must have begun
+        with a request once it has replied to twice as many others as were in the queue before it.
         """
         now = time.monotonic()
         with self._changed:
@@ -112,8 +116,11 @@ class Pace:
                     other.certainly_begun_at = now
 
     def _note_failure(self, turn: _Turn, exc: RequestError) -> RequestError:
-        """Send fewer requests at a time after a time-out or an overloaded server, and return the failure
-        to report: `exc`, or for a time-out one whose message counts the other requests.
+        """Note that a request failed: after a time-out, or if the server is overloaded, allow half as many
+        requests at a time.
+
+        Return the failure to report: for a time-out one whose message counts the other requests, else
+        `exc`.
         """
         if exc.failure is not FailureKind.TIMEOUT and exc.status not in _OVERLOADED:
             return exc

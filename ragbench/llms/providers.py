@@ -78,8 +78,8 @@ def load_llm(
 
 
 def _users_model(given: Any) -> LLM:
-    """Return the language model of a user: an object with `name` and `generate`, an instance of a class
-    of such objects, or a function of a prompt as a `ScriptedLLM`.
+    """Return the language model that a user passes: an object with `name` and `generate`, a class of such
+    objects (one is made), or a function from a prompt to a text (it becomes a `ScriptedLLM`).
 
     Raises:
         ConfigError: the object is none of these, or does not take the arguments of a call.
@@ -371,8 +371,8 @@ def key_of(provider: str) -> str | None:
 
 
 def _base_url(provider: str, default: str) -> str:
-    """Return the address of a provider ("OPENAI") that the environment names, without a slash at its
-    end; `default` if it names none.
+    """Return the address at which the environment says a provider ("OPENAI") is; `default` if it names
+    none. It has no slash at its end; for OPENAI, a host without a path gets "/v1".
 
     Raises:
         ConfigError: the variable does not hold an http address, or holds one with a user's name.

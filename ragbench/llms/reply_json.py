@@ -35,12 +35,12 @@ _EMPHASIS = "*_`"
 
 
 def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Yield the outermost JSON objects of a text, in order, with where each begins and ends; braces of
-    prose are passed over.
+    """Find the JSON objects in a text; yield each as (object, start, end), in their order.
 
-    Keys are in small letters. Objects that are nearly JSON are read, too: with comments, commas
-    before a closing bracket, single or typographic quotation marks, keys and words without
-    quotation marks, True, None and **true**, and backslashes that escape nothing ("C:\\docs").
+    Objects inside of others are not yielded, and braces of prose are no objects. Keys become small
+    letters. Objects that are nearly JSON are read, too: with comments, commas before a closing bracket,
+    single or typographic quotation marks, keys and words without quotation marks, True, None and
+    **true**, and backslashes that escape nothing ("C:\\docs").
 
     >>> [record for record, _, _ in json_spans('Well, {this} is it: {"a": {"b": 1}} and {}')]
     [{'a': {'b': 1}}, {}]
@@ -55,7 +55,8 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_unambiguous)
     end = 0
     while match := _BEGINS.search(text, end):
-        begin = match.start(match.lastgroup or 0)  # of the brace in the match
+        # the pattern has a group for each way in which an object begins; one matched, its "{"
+        begin = match.start(match.lastgroup or 0)
         try:
             value, end = _read_object(text, begin, decoder)
         except RecursionError as exc:
@@ -89,9 +90,10 @@ def _read_object(text: str, begin: int, decoder: json.JSONDecoder) -> tuple[dict
 
 
 def _repaired(text: str, begin: int) -> tuple[str, int]:
-    """Return the text of the object that begins at `begin`, repaired so that it is JSON, and where the
-    object ends in `text`. The repaired text is "" if the last bracket of the object is missing, or if a
-    sign in it is not known.
+    """Repair the object that begins at `begin`; return its text as JSON, and where it ends in `text`.
+
+    The JSON is "" if the object cannot be repaired: its last bracket is missing, or it has a sign that
+    is no part of JSON.
 
     Comments (//, /* */, #) and a comma before a closing bracket are left out; strings in single or
     typographic quotation marks get double ones; words without quotation marks become the literal
@@ -105,7 +107,7 @@ def _repaired(text: str, begin: int) -> tuple[str, int]:
     end = begin
     while token := _TOKEN.match(text, end):
         end = token.end()
-        match token.lastgroup:
+        match token.lastgroup:  # the kind of the token; None for white space, which is left out
             case "string":
                 parts.append(_string(token[0]))
             case "comment" if _HIDDEN_FIELD.search(token[0]):
@@ -178,8 +180,8 @@ def _introduces_quotation(text: str) -> bool:
 
 
 def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return a truth value for each JSON object of a reply: True if the reply states it itself, False if
-    the reply may quote it from the texts that the model was shown.
+    """Return for each JSON object of a reply True if it is the model's own statement, and False if the
+    reply may quote it from the texts that the model was shown.
 
     A reply states the objects at its begin and its end, on lines of their own, except an object after
     words such as "it says:".

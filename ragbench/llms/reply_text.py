@@ -258,7 +258,7 @@ def _continues(text: str) -> bool:
 
 @lru_cache
 def _phrases(code: str, part: str) -> re.Pattern[str]:
-    """Return a pattern that finds one kind of phrases of a language.
+    """Return a pattern that finds the phrases of one kind, such as negations, in a language.
 
     Negations and words such as "but" are matched as whole words if the script separates words.
 
@@ -268,13 +268,13 @@ def _phrases(code: str, part: str) -> re.Pattern[str]:
     """
     language = find_language(code)
     phrases = getattr(language, part)
-    if part == "negations":  # words with spaces between, the others are patterns
+    if part == "negations":  # a list of words, separated by spaces; the other fields are patterns
         phrases = phrases.replace(" ", "|")
     phrases = folded(phrases)
     are_whole_words = part in ("negations", "but") and language.script not in _JOINED
     if not are_whole_words:
         return re.compile(phrases)
-    # "1889, not in 1890" denies nothing
+    # not before a number: "1889, not in 1890" does not deny the answer
     contrast = r"(?!\W+(?:\w+\W+)?\d)" if part == "negations" else ""
     return re.compile(rf"(?<!\w)(?:{phrases})(?!\w){contrast}")
 
@@ -313,8 +313,8 @@ def without_thoughts(reply: str) -> str:
     turns such as <|im_end|>, with the turns after the answer.
 
     A thought that does not end leaves nothing: its content is not the answer. A tag that a sentence
-    or a quotation speaks of stays, and so does everything before an end without a beginning that
-    has a JSON object: an object may not hide another one.
+    or a quotation speaks of stays. If </think> comes without <think>, the text before it is a thought,
+    unless it has a JSON object: it may be a verdict, which must not be hidden.
 
     >>> without_thoughts("<think>Paris? Yes.</think> Paris.<|im_end|>")
     'Paris.'
@@ -335,7 +335,9 @@ def without_thoughts(reply: str) -> str:
 
 
 def _own_turn(reply: str) -> str:
-    """Return a reply without the mark that opens the turn of the answer, and up to the mark that ends it."""
+    """Return the text of the model's own turn in a reply: without a mark such as <|im_start|> at its
+    begin, and without what follows a mark such as <|im_end|>.
+    """
     if opening := _OPENING.match(reply):
         reply = reply[opening.end() :]
     turn_end = _TURN_ENDS.search(reply)
@@ -387,8 +389,10 @@ def refuses_to_judge(words: str) -> bool:
 
 
 def plain_schema(form: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a form of replies, without what not every provider understands:
-    references, titles, defaults and bounds. Every field is required, no other allowed.
+    """Return the JSON schema of a pydantic model in a form that every provider understands.
+
+    References are replaced by what they name; titles, defaults and bounds are left out. Every field is
+    required, and no other is allowed.
     """
     schema = form.model_json_schema()
 

@@ -128,8 +128,9 @@ class StoredLLM:
         )
 
     def known(self, requests: Sequence[Request]) -> Sequence[Completion | None]:
-        """Return for each request the completion in the store; None if it has to be sent. In a dry run,
-        stand-ins (texts that mark a missing reply) take the place of None.
+        """Return for each request the completion in the reply store; None if it has to be sent.
+
+        In a dry run nothing is sent: a stand-in, a text that marks the missing reply, replaces None.
 
         Raises:
             ConfigError: a maximum cost is set, and the price of this model is unknown.
@@ -140,6 +141,7 @@ class StoredLLM:
         stored: Sequence[Reply | None] = [None] * len(requests)
         try:
             if mode != "off":
+                # offline, when nothing can be sent, a reply from another address is good enough
                 stored = replies.lookup_many(requests, any_origin=mode == "offline")
         except StoreError as exc:
             raise ModelError(exc, FailureKind.STORE) from exc
@@ -280,15 +282,17 @@ class StoredLLM:
             return self._within_budget(request, allowed_s, stop)
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
-        """Return the reply to a request, sent after the budget has reserved its highest possible cost;
-        then settle its actual cost. Without a maximum cost, or for a free model, only send it.
+        """Send a request within the budget, and return the reply.
+
+        Before it is sent, its highest possible cost is reserved in the budget; afterwards the actual cost
+        replaces it. Without a maximum cost, or for a free model, the request is only sent.
         """
         has_maximum = self.settings.max_cost is not None
         highest_cost = bound_of(request) if has_maximum else 0.0
         if not highest_cost:
             reply: Reply = self.client.send(request, timeout_s)
             return reply
-        reservation = self._reserve(request, highest_cost, timeout_s, stop)
+        reservation = self._reserve(request, highest_cost, timeout_s, stop)  # waits for room
         cost = highest_cost  # assumed paid until the outcome is known
         answered = False
         try:
