@@ -136,7 +136,7 @@ def _print_arms(conclusion: evaluation.Conclusion) -> None:
 
     rows = []
     for arm in conclusion.arms:
-        is_baseline = not arm.decision
+        is_baseline = not arm.decision  # it is not compared with itself
         counts = f"{arm.wins}/{arm.ties}/{arm.losses}"
         rows.append(
             {

@@ -142,9 +142,11 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
     name = option.lstrip("-").replace("-", "_")
     value = _value_of(option, args) or "VALUE"
     as_argument = f"{value} without {option}"
+    # the name of a field of `EvaluationSpec`, whose option has another name
     field = spec.EvaluationSpec.model_fields.get(name)
     if field is not None and spec.option_name(name, field) in flags:
         return f"{spec.option_name(name, field)} {value}"
+    # an argument, which is written without an option
     arguments = {param.name for param in command.params if param.param_type_name == "argument"}
     takes_system = "system" in arguments
     if name in arguments or (name == "retriever" and takes_system):
@@ -152,16 +154,13 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
         if takes_system and "--test-set" in flags and is_test_set_first:
             return f"`ragbench {command.name} {value} --test-set {args[0]}`"
         return as_argument
+    # a parameter that is set by --set
     is_parameter = field is not None or name in parameters.OF_PIPELINE
     if is_parameter and "--set" in flags:
         return f"--set {name}={value}"
-    if f"--{value}" in flags and name in (
-        "format",
-        "output_format",
-        "type",
-        "mode",
-        "style",
-    ):  # such as --format json
+    # such as --format json, which is --json
+    takes_form = name in ("format", "output_format", "type", "mode", "style")
+    if takes_form and f"--{value}" in flags:
         return f"--{value}"
     if name == "h":
         return "--help"
@@ -281,10 +280,12 @@ class Group(_ShortTypes, TyperGroup):
     """A command with others below it; it names the command that an unknown one probably means."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first word names; the message about an unknown one names the
-        command that is meant, else all commands if they are few.
+        """Return the command that the first word of `args` names.
+
+        If it is unknown, the message states the command that is probably meant, or else all commands if
+        they are few.
         """
-        meant = _OTHER_COMMANDS.get(args[0], "")
+        meant = _OTHER_COMMANDS.get(args[0], "")  # such as "eval" for the word "evaluate"
         if args[0] not in self.commands and meant.partition(" ")[0] in self.commands:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         try:

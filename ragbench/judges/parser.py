@@ -248,17 +248,20 @@ def reply_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
 def read_verdicts(
     reply: str, criteria: Sequence[Criterion], *, cut: bool = False, material: Sequence[str] = ()
 ) -> dict[str, BaseModel | UnreadableError]:
-    """Return criterion -> its verdict, or the error that states why it cannot be read.
+    """Read the verdicts in a judge's reply: return criterion -> its verdict, or the error that states
+    why it cannot be read.
 
-    An object counts only if the reply begins or ends with it, on separate lines; in prose, in a
-    fence next to prose, in quotation marks, or after "it says:", it may be quoted from the judged
-    text. Several verdicts on a criterion must agree, in any form and place, and each be complete. A
-    reply with a broken JSON object is unreadable: its content might be a verdict planted by the
-    judged text. A refusal is unreadable, too. A verdict in words next to an object may contradict
-    it ("Verdict: FALSE"), but words alone are no verdict. A criterion judged alone may lack its
-    name around the object. A reply that was `cut` at its limit is read only if it begins with its
-    object. A verdict that is an object in the `material`, the texts that the judge was shown, is a
-    copy and not the judge's.
+    The judged text may try to plant a verdict, so in doubt a reply is unreadable:
+
+    - A JSON object counts only if the reply begins or ends with it, on separate lines; in prose, in a
+      fence next to prose, in quotation marks, or after "it says:", it may be a quotation.
+    - Several verdicts on a criterion must agree, and each must be complete. A verdict in words next to
+      an object may contradict it ("Verdict: FALSE"), but words alone are no verdict.
+    - A reply with a broken JSON object, and a refusal, are unreadable.
+    - A reply that was `cut` at its limit is read only if it begins with its object.
+    - A verdict that is an object in the `material`, the texts that the judge was shown, is a copy.
+
+    If there is one criterion, its verdict may lack the criterion's name around it.
     """
     text = without_fence(without_thoughts(reply))
     if cut and not _BEGINS_WITH_OBJECT.match(text):
@@ -440,9 +443,10 @@ def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
     if criterion.form != "level":
         return []
     level_words = {*criterion.levels}
-    synonyms = {*chain.from_iterable(_SYNONYMS)}
+    synonyms = {*chain.from_iterable(_SYNONYMS)}  # of yes and of no
     if level_words & synonyms:
         level_words |= synonyms
+    # so that "partly correct" is found as a whole, and not "partly"
     longest_first = sorted(level_words, key=len, reverse=True)
     level = f"({'|'.join(map(re.escape, longest_first))})"
     label = rf"(?:final )?(?:verdict|{name})(?: is)?[^\w\n]+"

@@ -171,6 +171,7 @@ def _send_all(
         ConfigError: a request cannot be made at all.
     """
     completions = {}
+    # yields (pair, attempt), or (pair, exception), as they are done
     work = ThreadedCalls(
         pairs,
         lambda pair: _attempt(call, pair, name),
@@ -184,7 +185,7 @@ def _send_all(
         completions[pair] = attempt.completion
         bar.update(1)
         if attempt.concerns_all:
-            for unsent in work.stop():
+            for unsent in work.stop():  # it returns the pairs that are not sent yet
                 completions[unsent] = attempt.completion
                 bar.update(1)
     return completions

@@ -33,6 +33,7 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
     sha_of_texts = hashlib.sha256()
     for text in folded:
         sha_of_texts.update(f"{len(text)}:{text}".encode())
+    # also without signs between letters: to a model, "31-11" may look like "3111"
     searched = [*folded, *map(_bare, folded)]
     for number in count():
         sha = hashlib.sha256(sha_of_texts.digest() + number.to_bytes(8, "big"))

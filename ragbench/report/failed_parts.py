@@ -58,6 +58,7 @@ def part_verdicts(
         relevant[query_id] = {doc_id: 1 for doc_id, grade in grades.items() if grade >= min_grade}
     run = {query_id: dict(searched.run.get(query_id, {})) for query_id in relevant}
     table = answered.questions.set_index("query_id")[["question", "answer", "outcome"]]
+    # of documents that a question names as alternatives, one counts
     table = table.join(
         _recall_and_ceiling(one_of_each(dataset, relevant), one_of_each(dataset, run), k)
     )
@@ -118,6 +119,7 @@ def _tests_by_judge_or_facts(answered: Result) -> pd.DataFrame:
     did) and value; the index is the query_id.
     """
     tests = []
+    # question x measure; a user's wording of a built-in criterion counts as that criterion
     wide = answered.wide.rename(columns=measures_of(wordings_in(answered.settings)))
     for measure, test in _TESTS.items():
         if measure in wide:

@@ -65,7 +65,12 @@ def leaderboard_rows(
 
 
 def _comparison_columns(board: pd.DataFrame, comparison: pd.DataFrame) -> dict[str, object]:
-    """Return the columns of the comparison with the baseline, as texts in the order of the board."""
+    """Return heading -> texts of the columns that compare with the baseline, in the order of the board.
+
+    Args:
+        board: the leaderboard; its `name` is the name of a configuration.
+        comparison: as from `Results.compare`; it has no row of the baseline.
+    """
     changes = board[["name"]].merge(comparison, on="name", how="left")
     better_worse = []
     for wins, losses in zip(changes["wins"], changes["losses"], strict=True):

@@ -44,7 +44,8 @@ def results_body(results: Results) -> str:
     """Write `results_markdown` as HTML with its drawing, for the body of a page; texts are escaped."""
     from markdown_it import MarkdownIt
 
-    text = re.sub("</?span>", "", results_markdown(results))  # against MathJax, which is not here
+    # spans keep notebooks from reading dollars as formulas, which is not needed here
+    text = re.sub("</?span>", "", results_markdown(results))
     body: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     if len(results) > 1:
         heading, end, rest = body.partition("</h1>")

@@ -242,6 +242,7 @@ def _job_summary(session: Session, job: Json) -> Json:
     return {
         "id": job["id"],
         "name": job["series"],
+        # a job that is done and has recorded no run has failed
         "status": {"waiting": "pending", "done": "failed"}.get(job["state"], job["state"]),
         **dict.fromkeys(_CASE_COUNTS, 0),
         "passRate": None,

@@ -270,6 +270,7 @@ _DIALECTS = {  # view, integer, json_object, time; SQLite has no type for times,
 
 @event.listens_for(metadata, "after_create")
 def _create_views(metadata: MetaData, connection: Connection, **options: Any) -> None:
+    """Create the views after the tables were created, in the SQL of this kind of database."""
     dialect = connection.dialect.name.replace("mariadb", "mysql")
     view, integer, json_object, time = _DIALECTS[dialect]
     times = {
@@ -278,6 +279,7 @@ def _create_views(metadata: MetaData, connection: Connection, **options: Any) ->
     }
     for query in (_RUNS, _DATASETS):
         words = query.format(view=view, integer=integer, json_object=json_object, **times)
+        # SQLAlchemy would take a colon for the beginning of a parameter's name
         connection.execute(text(words.replace(":", r"\:")))
 
 

@@ -41,13 +41,14 @@ class Queue:
     work: Work | None = None
 
     def __post_init__(self) -> None:
+        """Set up the state that the threads of the queue share; `start` starts them."""
         program = (sys.executable, "-m", "ragbench.service.child", str(self.memory_mb))
         self._stopping = threading.Event()  # no job is taken any more
         self._returning = threading.Event()  # jobs at work are stopped, and go back to the queue
         self._work = self.work or partial(
             run_command, stop=self._returning, timeout_s=self.timeout_s, program=program
         )
-        self._wake = threading.Semaphore(0)
+        self._wake = threading.Semaphore(0)  # released to have a thread look for jobs at once
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:

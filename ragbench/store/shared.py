@@ -206,9 +206,9 @@ class SharedDatabase:
         database, might take its claim again.
         """
         with self._lock:
-            if (
-                key in self._held
-            ):  # by another thread; the server grants a connection its lock twice
+            # Another thread holds it. The server cannot tell threads apart: it would grant the lock
+            # again to the connection that has it.
+            if key in self._held:
                 return False
             connection = self._claims_connection()
             if time.monotonic() < self._no_claim_before:  # too soon after a restart

@@ -47,7 +47,9 @@ def report_junit(result: Result) -> str:
 
 
 def _checks(result: Result) -> list[Check]:
-    """Return everything that `Result.passed` rests on, each as a test case."""
+    """Return a test case of JUnit for each condition under which a result passes: that something was
+    measured, targets, no regression, a judge that works, passages of the documents.
+    """
     measured = "passed" if result.is_measured else "failed"
     checks = [Check("evaluation", measured, "nothing could be measured", seconds=result.seconds)]
     checks += [_target_check(result, row) for row in result.rows if row.target is not None]
@@ -85,8 +87,10 @@ def _comparison_checks(comparison: Comparison) -> list[Check]:
 
 
 def _target_check(result: Result, row: MeasureResult) -> Check:
-    """Return the test case of a measure with a target: skipped if the test set cannot reach the target,
-    or nothing was measured; a gate that was not measured has failed.
+    """Return the test case of a measure with a target.
+
+    It is skipped if no system could reach the target on this test set, or if the measure has no value;
+    without a value it fails if it is a gate (a target of --fail-under).
     """
     target = aim(row.target, row.lower_is_better)
     name = f"{row.measure} {target}"

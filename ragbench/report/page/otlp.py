@@ -47,6 +47,7 @@ def report_traces(result: Result) -> str:
     for answer in result.answers:
         question = result.queries.get(answer.query_id, "")
         status = {"code": 2, "message": answer.error} if answer.failed else {}
+        # ids of the trace and its spans are made of it, so they are the same in each report
         digest = hashlib.sha256(f"{result.name} {answer.query_id}".encode()).hexdigest()
         spans = [
             _span_record(span, number, digest, question, status)
@@ -66,7 +67,7 @@ def _span_record(
     """Return a span in the form of OTLP's JSON.
 
     Args:
-        number: of the span in its trace; the others are inside of span 0.
+        number: the position of the span in its trace; the others are children of span 0.
         digest: hex digits, of which the ids of the trace and of the span are made.
         status: code and message of an answer that failed; {} of others.
     """
@@ -93,8 +94,10 @@ def _span_record(
 
 
 def _spans(answer: Answer, passage_of: Mapping[str, Passage], begin: int) -> list[_Span]:
-    """Return the spans of an answer's trace: the whole (CHAIN), the search (RETRIEVER) and, if a
-    language model was asked, its request (LLM), which follows the search.
+    """Return the spans (timed steps) of an answer's trace.
+
+    They are the whole (CHAIN), the search (RETRIEVER) and, if a language model was asked, its request
+    (LLM), which follows the search. A step whose duration is unknown takes a nanosecond.
 
     Args:
         passage_of: chunk id -> its passage; passages that the answer holds replace them.
@@ -106,6 +109,7 @@ def _spans(answer: Answer, passage_of: Mapping[str, Passage], begin: int) -> lis
     searched_at = begin + duration_of.get("retrieve", 1)
     replied_at = searched_at + duration_of.get("generate", 1)
     end = max(replied_at, begin + duration_of.get("total", 1))
+    # the fields of an answer for which spans have no attribute
     rest = {name: value for name, value in asdict(answer).items() if name in _REST and value}
     whole = {"ragbench.query_id": answer.query_id, "ragbench.answer": json.dumps(rest)}
     contexts = _attributes_of_contexts(answer, {**passage_of, **answer.passage_of})

@@ -158,7 +158,10 @@ class NotebookFigure(Figure):
 
 
 def _replace_in_tick_labels(artists: Iterable[Artist], replacements: Mapping[int, str]) -> None:
-    """Replace characters in the labels of ticks that a function writes while the figure is drawn."""
+    """Replace characters in labels of ticks; `replacements` is code -> text, as for `str.translate`.
+
+    Only labels that a function writes while the figure is drawn are changed: the function is replaced.
+    """
     for artist in artists:
         if not isinstance(artist, Axis):
             continue
@@ -273,7 +276,8 @@ def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str
         nothing = Line2D([], [], linestyle="")
         entries = [*entries[: _MAX_ENTRIES - 1], (f"and {n_more} more", nothing)]
     if entries:
-        names, handles = zip(*entries, strict=True)
+        names = [name for name, _ in entries]
+        handles = [handle for _, handle in entries]
         figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=9)
 
 
