@@ -140,32 +140,35 @@ def _synonym(word: str, names: Mapping[str, str]) -> str:
 
 
 def _with_shared_part(name: str, names: Mapping[str, str]) -> str:
-    """Return a name that shares a part with `name`; "" without one. Its verbs ("get") count less than
-    its other words.
+    """Return the known name that has a part in common with `name`; "" if none has. The surest kind of
+    common part is tried first.
+
+    Args:
+        names: known name in lower case -> the name as it is written.
     """
     words = [word for word in words_of(name) if word != "get"]
-    words.sort(key=_VERBS.__contains__)  # verbs last
-    for word in words:  # "scores" for load_scores
+    words.sort(key=lambda word: word in _VERBS)  # verbs last: they tell less about the meaning
+    for word in words:  # a word of it is a known name: load_scores -> "scores"
         if word in names:
             return names[word]
-    for each in names:  # "measure" for measurename
-        if len(each) > 5 and each in name.casefold():
-            return names[each]
-    long_words = [word for word in words if len(word) > 2]
-    for word in long_words:  # "doc_id" for doc
-        for each in names:
-            if word in each.split("_") and word not in _VAGUE:
-                return names[each]
-    for word in long_words:  # "measures" for my_metric
-        for each in names:
-            if _are_synonyms(word, each) and word not in _VAGUE:
-                return names[each]
+    for known in names:  # it contains a known name: measurename -> "measure"
+        if len(known) > 5 and known in name.casefold():
+            return names[known]
+    telling_words = [word for word in words if len(word) > 2 and word not in _VAGUE]
+    for word in telling_words:  # a word of it is a word of a known name: doc -> "doc_id"
+        for known in names:
+            if word in known.split("_"):
+                return names[known]
+    for word in telling_words:  # a word of it means a known name: my_metric -> "measures"
+        for known in names:
+            if _are_synonyms(word, known):
+                return names[known]
     return ""
 
 
 def same_words(name: str, known: Iterable[str]) -> str:
-    """Return the known name whose words are, one by one, synonyms of the words of a name; "" without
-    one, and for a name of one word. One with the same last word, the noun, is preferred.
+    """Return the known name that means the same word by word: create_judge -> load_llm. A known name
+    with the same last word (the noun) is preferred. "" if there is none, or `name` is a single word.
 
     >>> same_words("create_judge", ["load_dataset", "load_llm", "judge"]), same_words("judge", ["llm"])
     ('load_llm', '')
@@ -243,8 +246,14 @@ def hint_of(
 
 
 def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) -> str:
-    """Return the key of `calls`, or the known name, that a name is or has as its noun (the last word) or
-    its action (the first word); "" without one, and for a noun if the whole name has synonyms.
+    """Return the key of `calls`, or the known name, that a name means; "" without one.
+
+    It is the whole name, a known name spelt nearly like it, the noun of the name (its last word) or its
+    action (its first word). The noun does not count if the whole name has synonyms: these tell more.
+
+    Args:
+        names: the names that exist.
+        calls: a name that people expect, in lower case -> what to write instead.
 
     >>> calls = {"plot": "rb.plots", "kappa": "rb.trust", "score": "rb.score_run"}
     >>> [_expected_call(name, ["save"], calls) for name in ("plot_data", "kappa_score", "my_score", "saves")]
@@ -258,8 +267,11 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
         return near
     words = words_of(name)
     noun = last_word(name)
-    if noun in _BROAD:
-        noun = next((word for word in words if word in calls and word not in _BROAD | _VERBS), noun)
+    if noun in _BROAD:  # such as "score", which tells little: kappa_score is about kappa
+        for candidate in words:
+            if candidate in calls and candidate not in _BROAD | _VERBS:
+                noun = candidate
+                break
     action = words[0] if words else ""
     is_action = action in _ACTIONS and action in {*calls, *names}
     has_synonyms = any(word in group for group in SYNONYMS)
@@ -271,11 +283,11 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
 def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
     """Return "; use ...", the end of a sentence about a function that does not exist; "" if nothing fits.
 
-    What fits is an attribute of a record (or a call that its class expects) of this name, or of a word
-    in it. Verbs are no such words: "load_scores" is about scores.
+    A record fits if it has an attribute with this name, or with a word of the name that is not a verb
+    ("load_scores" is about scores). So does a name for which its class has a hint (`suggesting`).
 
     Args:
-        records: the name of a variable -> the class of its value, decorated by `suggesting`.
+        records: the name of a variable -> the class of its value, such as "result" -> Result.
         name: the name that does not exist.
 
     >>> hint_of_members({"text": str}, "get_upper")
@@ -284,6 +296,7 @@ def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
     words = [name.casefold(), *(word for word in words_of(name) if word not in _VERBS)]
     for variable, cls in records.items():
         attributes = [each for each in dir(cls) if not each.startswith("_")]
+        # name in lower case -> what to write instead
         expressions = {each.casefold(): f"{variable}.{each}" for each in attributes}
         expressions |= getattr(cls, "_expected_names", {})
         for word in words:
@@ -396,6 +409,9 @@ class _Hints:
         )
 
     def _hint_of_attribute(self, owner: Any, name: str) -> str:
+        """Return what to use in place of an attribute that an object or its class (`owner`) lacks, such
+        as "; use result.to_frame().sort_values".
+        """
         if name.casefold() not in self.calls:
             call = self.further_call(name)
             if call:
@@ -508,8 +524,8 @@ class _PropertyValue:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
-            written = self._expression
-            hint = self._calls.get(name, "")
+            written = self._expression  # in the code of the user, such as "result.means"
+            hint = self._calls.get(name, "")  # what to write instead
             is_dict = isinstance(self, dict)
             if not hint and is_dict and name in self:
                 hint = f"{written}[{name!r}]"
@@ -518,8 +534,8 @@ class _PropertyValue:
                 hint = f"pd.{'Series' if is_flat else 'DataFrame'}({written}).{name}"
             if not hint and is_dict:
                 near = similar(name, filter(_is_name, self))
-                hint = near and f"{written}[{near!r}]"
-            use = hint and f"; use {hint}"
+                hint = f"{written}[{near!r}]" if near else ""
+            use = f"; use {hint}" if hint else ""
             raise AttributeError(f"{written} is a {self._plain.__name__}{use}", name=name)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
@@ -688,7 +704,7 @@ def _with_explained_errors(
     Args:
         name: of the function, in the sentence.
         names: option that people expect -> the option with this meaning, or what to call instead.
-        instead: the call to write in its place; "" shows the parameters.
+        instead: the call that users should write instead, for the sentence; "" shows the parameters.
     """
     signature = inspect.signature(function)
 
@@ -700,7 +716,8 @@ def _with_explained_errors(
             problem = _misfit(signature, name, names, arguments, options)
             if not problem:
                 problem = _wrong_type(function, signature, name, arguments, options)
-            if not problem or isinstance(exc, RagbenchError):
+            is_by_arguments = problem != ""
+            if not is_by_arguments or isinstance(exc, RagbenchError):
                 raise
         way_out = f"Expected {name.rpartition('.')[2]}({_shown_parameters(signature)})"
         if instead:
@@ -718,8 +735,13 @@ def _misfit(
     arguments: tuple[Any, ...],
     options: Mapping[str, Any],
 ) -> str:
-    """Return a sentence on why a call does not fit a signature; "" if it fits, so that the error of the
-    call has another cause. The other arguments are as in `_with_explained_errors`.
+    """Return a sentence on why a call does not fit a signature; "" if it fits (its error then has
+    another cause).
+
+    Args:
+        name: of the function, in the sentence.
+        names: option that people expect -> the option with this meaning, or what to call instead.
+        arguments, options: those of the call.
     """
     try:
         signature.bind(*arguments, **options)
@@ -731,7 +753,7 @@ def _misfit(
     required = [each.name for each in signature.parameters.values() if each.default is each.empty]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for option in options:
-        # with **options, one that resembles a parameter that is missing is a misspelling
+        # a function with **options takes any name; one like a required parameter is a misspelling
         is_possible = option in known or (takes_any and not similar(option, required))
         if option in names or not is_possible:
             return f"{name} has no option {option!r}{_hint_of_option(option, known, names)}"
@@ -766,14 +788,15 @@ def _wrong_type(
         annotation = signature.parameters[parameter].annotation
         types = _types_in(annotation, function.__globals__)
         if types and not isinstance(value, types):
-            expected = " or ".join(dict.fromkeys(each.__name__ for each in types))
+            names = dict.fromkeys(each.__name__ for each in types)  # each name once
+            expected = " or ".join(names)
             return f"{name}: {parameter} is {type(value).__name__}, expected {expected}."
     return ""
 
 
 def _types_in(annotation: Any, namespace: Mapping[str, Any]) -> tuple[type[Any], ...]:
-    """Return the classes that an annotation allows; () if it allows others (such as a protocol, or any
-    object), or cannot be read.
+    """Return the classes that an annotation allows, for `isinstance`; () if these are not all that it
+    allows (such as for a protocol or `Any`), or if it cannot be read.
 
     Args:
         annotation: a class, a union, or the text of one.
@@ -791,7 +814,7 @@ def _types_in(annotation: Any, namespace: Mapping[str, Any]) -> tuple[type[Any],
             return ()
     if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
         parts = [_types_in(part, namespace) for part in get_args(annotation)]
-        if not all(parts):
+        if not all(parts):  # one part allows other classes
             return ()
         return tuple(each for part in parts for each in part)
     if annotation is None:
@@ -799,7 +822,7 @@ def _types_in(annotation: Any, namespace: Mapping[str, Any]) -> tuple[type[Any],
     kind = get_origin(annotation) or annotation  # list for list[str]
     if not isinstance(kind, type) or kind is Any or getattr(kind, "_is_protocol", False):
         return ()
-    return (float, int) if kind is float else (kind,)
+    return (float, int) if kind is float else (kind,)  # an int is accepted as a float
 
 
 def _shown_parameters(signature: inspect.Signature) -> str:
