@@ -108,7 +108,9 @@ class Measure(metaclass=Suggesting):
     headline: bool = False
 
     def __post_init__(self) -> None:
-        """Check and register a user's own measure: one with a function."""
+        """Check and register a measure of the user, which has a function; complete a measure that has only
+        the name of one of ragbench's.
+        """
         if not isinstance(self.name, str):
             raise ConfigError(
                 f"the name of a measure is {self.name!r}; expected rb.Measure('answer_words', function)"
@@ -116,9 +118,12 @@ class Measure(metaclass=Suggesting):
         if self.function is not None:
             _check_own(self)
             declare(self)
-        elif all(getattr(self, each.name) == each.default for each in fields(self)[1:]):
-            known = find_measure(self.name)  # Measure("nDCG@10") alone is the measure of ragbench
-            for each in fields(self)[1:] if known else ():
+            return
+        other_fields = fields(self)[1:]  # all but the name
+        has_name_alone = all(getattr(self, each.name) == each.default for each in other_fields)
+        known = find_measure(self.name) if has_name_alone else None  # Measure("nDCG@10")
+        if known is not None:
+            for each in other_fields:  # the class is frozen: `object` sets them
                 object.__setattr__(self, each.name, getattr(known, each.name))
 
     @property
@@ -172,17 +177,19 @@ _OF_RANKINGS = frozenset(
 
 
 def _measures_of_group(group: Mapping[str, Any]) -> list[Measure]:
-    """Return the measures of a group in measures.toml, in its order.
+    """Return the measures of a [[group]] in measures.toml, in its order.
 
-    A measure has the fields of its group, unless it has them itself; it is written as a table of its
-    fields, or as its meaning alone.
+    A group is a table of fields that its measures share, with a table `measures`: name -> the fields
+    of this measure alone, or only the text of its meaning. A measure's own field replaces the shared
+    one.
     """
     shared = {key: value for key, value in group.items() if key not in ("measures", "of_rankings")}
     measures = []
     for name, entry in group["measures"].items():
         own = entry if isinstance(entry, dict) else {"meaning": entry}
-        fields = {"source": "ragbench", "headline": True, **shared, **own}
+        fields = {"source": "ragbench", "headline": True, **shared, **own}  # the last one counts
         low, high = fields.pop("bounds", (0.0, 1.0))
+        # TOML has no null: inf stands for no bound
         bounds = (None if math.isinf(low) else low, None if math.isinf(high) else high)
         labels = tuple(fields.pop("labels", ()))
         measures.append(Measure(name, bounds=bounds, labels=labels, **fields))
@@ -541,19 +548,21 @@ def measure_of(name: str) -> Measure:
 
 
 def _nearest_name(name: str) -> str:
-    """Return the name of a measure that an unknown name probably means; "" if no name is near. A measure
-    with a depth, such as P@{k}, is suggested at the depth in the unknown name, else at 5.
+    """Return the name of the measure that an unknown name probably means; "" if no name is near.
+
+    A measure with a depth, such as P@{k}, is suggested at the depth in the unknown name, else at 5.
     """
     depth = re.search(r"@([1-9]\d{0,8})", name)
     k = depth[1] if depth else "5"
-    without_parameters = re.sub(r"\([^@]*", "", name)
+    without_parameters = re.sub(r"\([^@]*", "", name)  # P@5 of P(rel=2)@5
     measure = (
-        find_measure(f"{name}@{k}")
+        find_measure(f"{name}@{k}")  # the depth is missing
         or find_measure(without_parameters)
-        or expected_measure(f"{name.partition('@')[0]}@{k}")
+        or expected_measure(f"{name.partition('@')[0]}@{k}")  # a name of another tool
     )
     if measure is not None:
         return measure.name
+    # else a misspelt name: the most similar of all names
     names = [f"{alias}@{k}" for alias in ALIASES]
     names += [re.sub(r"\{\w+\}", k, measure.name) for measure in _BUILT_IN]
     names += _own
@@ -567,22 +576,28 @@ _EMPTY_WORDS = frozenset("llm at k n get compute".split())
 
 
 def expected_measure(name: str) -> Measure | None:
-    """Return the measure that comes nearest to what a name of another tool means, at the depth in the
-    name, else the usual depth; None if the name has no known word.
+    """Return the measure that a name of another tool means, or comes nearest to; None if none does.
+
+    Its depth (the k of R@k) is the number in the name; without one, or if the measure has none, it is
+    the usual depth.
 
     >>> names = ["AnswerRelevancyMetric", "recall_at_3", "hit_rate", "mean_reciprocal_rank", "colour"]
     >>> [measure and measure.name for measure in map(expected_measure, names)]
     ['llm_relevance', 'R@3', 'Success@10', 'RR', None]
     """
-    words = [word for word in words_of(_ENDING.sub("", name)) if word not in _EMPTY_WORDS]
+    name_without_ending = _ENDING.sub("", name)  # AnswerRelevancy of AnswerRelevancyMetric
+    words = [word for word in words_of(name_without_ending) if word not in _EMPTY_WORDS]
     depths = [word for word in words if word.isdecimal() and word[0] != "0"]
     words_without_numbers = [word for word in words if not word.isdecimal()]
-    meant = _EXPECTED.get("_".join(words_without_numbers), "")
-    if not meant:
-        return find_measure(f"{name}@10")  # such as "P"
-    family = meant.partition("@")[0]
-    at_depth = find_measure(f"{family}@{depths[0]}") if depths else None
-    return at_depth or find_measure(meant)
+    usual_name = _EXPECTED.get("_".join(words_without_numbers), "")  # recall -> "R@10"
+    if not usual_name:
+        return find_measure(f"{name}@10")  # the name of a family without its depth, such as "P"
+    if depths:
+        family = usual_name.partition("@")[0]
+        at_depth = find_measure(f"{family}@{depths[0]}")
+        if at_depth is not None:  # None for a measure without depths, such as RR
+            return at_depth
+    return find_measure(usual_name)
 
 
 def call_of_measure(measure: Measure) -> str:

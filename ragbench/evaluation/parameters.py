@@ -191,14 +191,14 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
 
 
 def notebook_parameters(**types: type) -> dict[str, Any]:
-    """Return the parameters of the notebook that calls this, with the values that its parameters cell
-    or papermill has set.
+    """Return the parameters of the notebook that calls this, as name -> value: those that its parameters
+    cell declares with a type (`k: int = 5`). The cell or papermill has set the values.
 
-    The notebook's tables then show "$" and hidden signs literally.
+    From then on the notebook's tables show "$" and hidden signs literally.
 
     Args:
-        types: the type of each parameter that `evaluate.ipynb` does not have. The notebook must not
-            declare other names with a type before this call.
+        types: the type of each parameter that ragbench's own notebook, `evaluate.ipynb`, does not have.
+            Any other name that the notebook has declared with a type is an error.
 
     Raises:
         ConfigError: a name is not a parameter (such as a misspelt one, in the cell or for papermill),
@@ -210,12 +210,12 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     """
     namespace = _namespace_of_notebook()
     declared = namespace.get("__annotations__", {})  # name -> type, of `k: int = 5`
-    known = _types_of_configuration()
+    known = _types_of_configuration()  # parameter -> the types that its value may have
     for name in EvaluationSpec.model_fields:
         known[name] = parameter_types(name)
     for name, kind in types.items():
         known[name] = [kind]
-    of_notebook = {}  # the parameters that the notebook declares, or names in this call
+    of_notebook = {}  # of `known`, the parameters that the notebook declares, or names in this call
     for name, kinds in known.items():
         if name in declared or name in types:
             of_notebook[name] = kinds

@@ -118,11 +118,14 @@ def _document_scores(
 
 
 def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFrame]:
-    """Score the gold evidence in chunks: at the usual depths and budgets, and at those of measures in
-    `named`, such as span_recall@7 (of 7 chunks) or span_recall@900tok (of 900 tokens).
+    """Score how much of the gold evidence the retrieved chunks hold; return tables of scores.
+
+    Each measure is of the first chunks of a ranking: of a number of them, its depth (span_recall@7), or
+    of as many as fit into a number of tokens, its budget (span_recall@900tok). The usual depths and
+    budgets are scored, and those of the measures that the user has `named`.
     """
     depths = set(KS)
-    more_budgets = set()
+    more_budgets = set()  # budgets that are not among the usual ones
     for name in named:
         match = _SPAN.match(name)
         if match is None:
@@ -135,9 +138,10 @@ def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFr
     dataset, run = answered.dataset, answered.chunk_run
     options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
     usual = score_spans(dataset, run, ks=sorted(depths), **options)
+    # without a name of the user, depth 5 alone is reported
     is_other_depth = usual["measure"].str.fullmatch(_OTHER_DEPTHS)
     frames = [usual[usual["measure"].isin(named) | ~is_other_depth]]
-    if more_budgets:  # on their own: span_recall_auc depends on the budgets
+    if more_budgets:  # in another call: span_recall_auc, scored above, is over the usual budgets
         extra = score_spans(dataset, run, ks=(), budgets=sorted(more_budgets), **options)
         frames.append(extra[extra["measure"].isin(named)])
     return frames

@@ -393,26 +393,39 @@ def _ranked(table: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.DataFrame:
-    """Return the leaderboard as it is printed: the ranking measure (`main`) with its interval, other
-    means, deviations of the `named` measures, known costs, and the two ranks.
+    """Return the leaderboard (a row per configuration) as it is printed.
 
-    The recalls behind the two ranks are left out unless they are named. Columns without a value are
-    left out.
+    Its columns are rank, label, the ranking measure with its interval (`main`), and the columns of
+    `_printed_columns` that have a value, rounded to 3 decimals.
+    """
+    filled = []
+    for name in _printed_columns(board, named):
+        if name != main and name in board and board[name].notna().any():
+            filled.append(name)
+    numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
+    intervals = []
+    for mean, low, high in zip(
+        board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True
+    ):
+        intervals.append(with_interval(mean, low, high))
+    return board[["rank", "label"]].assign(**{main: intervals}).join(numbers)
+
+
+def _printed_columns(board: pd.DataFrame, named: Sequence[str]) -> list[str]:
+    """Return the columns that a leaderboard prints after the ranking measure, each once, in their order;
+    it may lack some of them.
+
+    They are the means of measures with their bounds, the standard deviations of the measures that the
+    user has named (`named`), the costs, and the two ranks. The recalls that these ranks are made from
+    are left out unless the user has named them.
     """
     names = [*judged_columns(board)]
     for name in (*leaderboard_measures(), *named):
         names += [name, f"{name}_bound_low", f"{name}_bound_high"]
     names += [f"{name}_std" for name in named]
     of_measures = [name for name in names if name in named or not name.startswith("span_recall")]
-    columns = [*dict.fromkeys(of_measures), "chunks", *PER_QUESTION, *_RANKS]
-    filled = []
-    for name in columns:
-        if name != main and name in board and board[name].notna().any():
-            filled.append(name)
-    numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
-    interval_columns = [board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"]]
-    intervals = [with_interval(*row) for row in zip(*interval_columns, strict=True)]
-    return board[["rank", "label"]].assign(**{main: intervals}).join(numbers)
+    each_once = dict.fromkeys(of_measures)
+    return [*each_once, "chunks", *PER_QUESTION, *_RANKS]
 
 
 def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str]) -> dict[str, Any]:

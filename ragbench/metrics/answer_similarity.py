@@ -247,13 +247,18 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def _states(answer: str, readings: Sequence[str], wording: str) -> bool:
-    """Return True if an answer states a wording; `readings` are the answer's words with spaces
-    between and around them.
+    """Return True if an answer states a wording: has its words one after the other, or, for a wording
+    with an operator such as "n+1" or without words, its signs.
+
+    Args:
+        answer: the text of the answer.
+        readings: the answer's words in each way to read them, with spaces between and around them.
+        wording: a text such as "in 1889".
     """
     bare = _EMPHASIS.sub(r"\1", wording)
     if not words(wording) or _OPERATOR.search(bare):
         return _states_signs(answer, bare)
-    phrases = {_spaced(wording), _spaced(_SPACE.sub("", wording))}
+    phrases = {_spaced(wording), _spaced(_SPACE.sub("", wording))}  # "1 889" is also "1889"
     if not _has_any(readings, phrases):
         return False
     if _NAME_WITH_SIGNS.search(wording) or not _has_short_word(wording):
@@ -291,16 +296,18 @@ def _has_short_word(wording: str) -> bool:
 
 
 def _states_with_gaps(text: str, wording: str, language: Language) -> bool:
-    """Return True if a sentence of the text has the words of a wording in their order, with up to
-    `_MAX_BETWEEN` other words between them: function words, or any where the wording has a number;
-    never numbers or denials. Wordings of less than three words, with operators, or in a script
-    without spaces are not looked for.
+    """Return True if a sentence of the text has the words of a wording in their order, with a few other
+    words between them ("15 days of paid vacation" states "15 days vacation").
+
+    The other words, at most `_MAX_BETWEEN`, are function words such as "of"; if the wording has a number,
+    any words. They are never numbers or denials ("not"). Wordings of less than three words, with
+    operators, or in a script without spaces are not looked for: False.
     """
     wanted = words(wording)
     if len(wanted) < _MIN_WORDS or _OPERATOR.search(wording) or UNSPACED.search(wording):
         return False
     has_number = any(word[-1].isdigit() for word in wanted)
-    allowed = None if has_number else language.function_words
+    allowed = None if has_number else language.function_words  # None: any word
     for part in _SENTENCE_END.split(text):
         sentence = words(part)
         starts = [i for i, word in enumerate(sentence) if word == wanted[0]]
@@ -522,9 +529,16 @@ def score_own(
     """Score answers and rankings by measures of a user: columns query_id, measure, value; by
     measure, then in the order of cases.
 
-    `documents` ranks documents, for the measures of the level "document". Unscored
-    (NaN) is a question without an answer (of that level: without judgements), one whose answer
-    failed, and one for which the function returns None.
+    A value is NaN (unscored) if the question has no answer, its answer failed, or the function of the
+    measure returns None. For a measure of the level "document", which is of rankings, the question needs
+    judgements instead of an answer.
+
+    Args:
+        dataset: its cases are the questions.
+        answers: at most one per case.
+        measures: those of the user, each with a function.
+        chunks: those that the answers' contexts name.
+        documents: the rankings, query_id -> doc_id -> score.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None))
@@ -539,7 +553,7 @@ def score_own(
     usable = usable_cases(dataset, answers)
     texts = context_texts([answer for _, answer in usable], chunks)
     rows: dict[str, dict[str, float]] = {case.query_id: {} for case in dataset.cases}
-    qrels = {}  # without judgements of questions that are no cases
+    qrels = {}  # judgements of the cases alone
     for query_id, grades in one_of_each(dataset, dataset.qrels).items():
         if query_id in rows:
             qrels[query_id] = grades

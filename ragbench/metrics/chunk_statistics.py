@@ -116,15 +116,18 @@ def _mean(parts: Sequence[Floats]) -> float:
 def _coherence(
     starts: Ints, ends: Ints, sentences: Ints, vectors: npt.NDArray[np.float32]
 ) -> Floats:
-    """Return for each chunk the mean cosine of neighbouring sentences; NaN if it does not hold two
-    whole sentences.
+    """Return for each chunk of a document how similar its sentences are to the next ones: the mean cosine
+    of all pairs of neighbouring whole sentences; NaN if it does not hold two whole sentences.
 
-    `starts` and `ends` are the borders of chunks, `sentences` has a row (start, end) per sentence,
-    and `vectors` the row of the same sentence.
+    Args:
+        starts, ends: the borders of the chunks.
+        sentences: a row (start, end) per sentence of the document.
+        vectors: a row, of length 1, per sentence.
     """
     rows = np.asarray(vectors, dtype=np.float64)  # of unit length
     cosines = np.einsum("ij,ij->i", rows[:-1], rows[1:])  # of each sentence and the next
-    # sums[i]: of the cosines before sentence i; the last 0 is for chunks after all sentences
+    # sums[i]: the sum of the cosines of all pairs up to sentence i, so that a difference of two is the
+    # sum over a chunk; the last 0 is for chunks after all sentences
     sums = np.r_[0.0, np.cumsum(cosines), 0.0]
     first = np.searchsorted(sentences[:, 0], starts)  # first whole sentence of each chunk
     last = np.searchsorted(sentences[:, 1], ends, side="right") - 1  # its last whole sentence

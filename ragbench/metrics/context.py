@@ -246,7 +246,7 @@ def _tfidf_redundancy(texts: Sequence[str], n_documents: int, frequencies: Count
     if not texts:
         return math.nan
     sample = _sample(texts)
-    # the sum of the products of all pairs: each vector times the sum of the vectors before it
+    # the sum of the cosines of all pairs: each unit vector times the sum of the unit vectors before it
     sum_of_pairs = 0.0
     sum_before: defaultdict[str, float] = defaultdict(float)  # word -> value, of unit vectors
     for text in sample:

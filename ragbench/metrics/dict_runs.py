@@ -38,11 +38,12 @@ class JudgedRanks(NamedTuple):
 
 
 def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
-    """Return the ranks of the judged documents; None for input that only the slower way by data frames
-    can check or score.
+    """Return the ranks of the judged documents, fast; None for input that only the slower way by data
+    frames can check or score.
 
-    That is anything but dicts of dicts with ASCII text as ids, whole numbers as grades and finite
-    numbers as scores, and judgements that look like scores.
+    The fast way takes dicts of dicts only (query_id -> doc_id -> grade or score), with ASCII text as
+    ids, whole numbers as grades and finite numbers as scores. It refuses judgements that look like
+    scores, as the slower way reports them.
 
     >>> qrels = {"q": {"a": 1, "b": 2, "c": 1}}
     >>> ranks = ranks_of_dicts(qrels, {"q": {"x": 3.0, "b": 2.0, "a": 1.0}})
@@ -161,11 +162,14 @@ def _ranks(
     qrels: Mapping[str, Mapping[str, int]],
     run: Mapping[str, Mapping[str, float]],
 ) -> Ints:
-    """Return the rank of each row of the run among the rows of its query, from 0, by falling score; of
-    equal scores the id that sorts last comes first.
+    """Return the rank of each row of the run among the rows of its query, from 0: the highest score is
+    first, and of equal scores the id that sorts last, as in trec_eval.
 
-    `query` has the number of the query of each row in ascending order, and `single` the scores in single
-    precision.
+    Args:
+        query: the number of the query of each row, in ascending order.
+        single: the score of each row, in single precision.
+        qrels: its keys are the queries in the order of their numbers.
+        run: query_id -> doc_id -> score, for the ids of rows with equal scores.
     """
     key = (query << 32) + falling(single)  # one number sorts faster than two keys
     order = np.argsort(key, kind="stable")

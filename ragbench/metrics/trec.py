@@ -192,7 +192,14 @@ def _rows_of_mapping(nested: Mapping[str, Any], what: str) -> list[tuple[Any, ..
 
 
 def _listed_values(doc_ids: Collection[str], what: str) -> dict[str, float]:
-    """Return doc_id -> 1 of the relevant documents of a query, or -> a score of the best documents first.
+    """Return the listed documents of a query as doc_id -> value.
+
+    In qrels every listed document is relevant: ["a", "b"] -> {"a": 1, "b": 1}. In a run the best
+    document comes first, and gets the highest score: ["a", "b"] -> {"a": -1.0, "b": -2.0}.
+
+    Args:
+        doc_ids: the documents that a user has listed.
+        what: "qrels"; anything else is a run.
 
     Raises:
         DataError: a document is there twice.
@@ -203,7 +210,7 @@ def _listed_values(doc_ids: Collection[str], what: str) -> dict[str, float]:
     if len({*doc_ids}) < len(doc_ids):
         raise DataError(f"{what}: a document is repeated in {str(list(doc_ids))[:80]}")
     if what == "qrels":
-        return dict.fromkeys(doc_ids, 1)
+        return dict.fromkeys(doc_ids, 1)  # each is of grade 1
     if isinstance(doc_ids, set):
         raise TypeError("a set has no order")
     return {doc_id: float(-place) for place, doc_id in enumerate(doc_ids, 1)}

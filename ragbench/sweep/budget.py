@@ -34,8 +34,11 @@ def spent(settings: Settings) -> float:
 
 
 def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the models of providers that configurations name and that are not known to be free; a
-    model of unknown price counts as paid.
+    """Return the models that configurations name and that may cost money: models of providers
+    ("provider:model") whose price is not known to be 0.
+
+    Args:
+        runs: a table, parameter -> value, for each configuration.
 
     >>> paid_models([{"llm": "anthropic:claude-haiku-4-5", "judge": "ollama:m", "retriever": "dense:openai:e"}])
     ['anthropic:claude-haiku-4-5', 'openai:e']
@@ -54,8 +57,13 @@ def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> str:
-    """Return the identity of the database that workers on other machines have to share with this
-    process; "" if they need none.
+    """Return the identity of the database through which workers on other machines share replies and the
+    budget with this process; "" if they need none: no paid model is called, or all workers are here.
+
+    Args:
+        executor: where the runs are executed, such as "dask://host:8786".
+        runs: a table, parameter -> value, for each configuration.
+        settings: of the calls of models.
 
     Raises:
         ConfigError: there are paid models and no database.

@@ -92,10 +92,10 @@ def _replace_streams(manager: Any) -> tuple[Any, Any]:
 
 
 def _at_intervals(write: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that writes as `write` does if its last call is `_WRITE_EVERY_S` ago, and else
-    does nothing.
+    """Return a function that calls `write`, but only if it last did more than `_WRITE_EVERY_S` ago; other
+    calls do nothing.
     """
-    written = time.monotonic()
+    written = time.monotonic()  # so that nothing is written at the start
 
     def write_sometimes(**options: Any) -> None:
         nonlocal written

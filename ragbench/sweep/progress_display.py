@@ -23,16 +23,20 @@ class Progress(progress.Progress):
         self._line_of_run = ""
 
     def look_at(self, files: Iterable[Path]) -> None:
-        """Show the line of the first run at work that has one in its file."""
+        """Show the progress of one run that is at work: of the first whose file has a line.
+
+        Each run at work writes its line of progress into a file; `files` are these files. Without a
+        line in any of them, only the progress of the sweep is shown.
+        """
         self._line_of_run = ""
         for file in files:
             try:
                 self._line_of_run = file.read_text(encoding="utf-8")
-            except OSError:  # this run shows none yet, or works on another machine
+            except OSError:  # the run has written no line yet, or works on another machine
                 continue
             if self._line_of_run:
                 break
-        self.update(0)
+        self.update(0)  # no further run has ended: this only shows the line again
 
     def _line(self, seconds: float, width: int) -> str:
         """Return the line of the sweep and of the run at work; where that is too long, the run's."""

@@ -213,8 +213,10 @@ def read_context(value: Any) -> Any:
 
 
 def _context_in_table(table: Mapping[str, Any]) -> Any:
-    """Return the context inside one of the `_WRAPPERS` of a table, with the score next to it if there
-    is one; in a table without them, the context that the table itself is.
+    """Return the context that a table (the fields of one search hit) holds.
+
+    Some services wrap it: {"document": {"text": ...}, "score": 0.7} -> the context in "document", with
+    the score next to it. A table without such a wrapper is itself the context.
     """
     for name in _WRAPPERS:
         inner = as_table(table.get(name))

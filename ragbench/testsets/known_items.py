@@ -272,19 +272,24 @@ def _rarity(texts: Sequence[str]) -> dict[str, float]:
 
 
 def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-    """Yield (weight, phrase) for the phrases of a text.
+    """Yield (weight, phrase) for the phrases of a text that are worth searching for.
 
-    A phrase is up to eight words in a row inside a clause. It begins and ends with a rare word (a key
-    of `rarity`, a word worth searching for), and has at least four of them. Its weight is the sum of
-    their rarities. In scripts without spaces, all words count as rare, and a phrase has up to 16.
+    A phrase is up to eight words in a row, between two punctuation marks. It begins and ends with a
+    rare word, and has at least four rare words. In scripts without spaces, all words count as rare, and
+    a phrase has up to 16.
+
+    Args:
+        text: any text.
+        rarity: rare word, as `folded` and `terms` write it -> its rarity. The weight of a phrase is the
+            sum of the rarities of its distinct words.
     """
     for clause in _CLAUSE.split(text):
         words = list(WORD.finditer(clause))
         is_spaced = not UNSPACED.search(clause)
         max_words = _PHRASE_WORDS if is_spaced else 2 * _PHRASE_WORDS
-        # the numbers of the rare words in the clause
+        # the positions of the rare words in `words`
         rare = [i for i, word in enumerate(words) if not is_spaced or folded(word[0]) in rarity]
-        for nth, first in enumerate(rare):
+        for nth, first in enumerate(rare):  # the longest phrase that begins with this word
             in_phrase = [i for i in rare[nth : nth + max_words] if i < first + max_words]
             if len(in_phrase) < _MIN_RARE:
                 continue

@@ -102,10 +102,17 @@ def _next_supports(check: _Check, supports: Iterator[float]) -> _Supports:
 
 
 def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chunk]) -> _Check:
-    """Return the texts and claims of one answer that are checked; `texts` are its contexts."""
+    """Return what is checked of one answer: its claims, the contexts that each of them cites, and the
+    texts that may support them.
+
+    Args:
+        texts: the texts of the answer's contexts.
+        by_id: chunk_id -> chunk, for the documents of the cited chunks.
+    """
     ids = context_ids(answer)
     marked = parse_citations(answer.text, ids)
     citations = answer.citations or marked
+    # id of a chunk or passage -> its document
     documents = {chunk_id: by_id[chunk_id].doc_id for chunk_id in citations if chunk_id in by_id}
     for passage in answer.passages:
         if passage.doc_id:
@@ -251,12 +258,13 @@ def check_groundedness(
     """Return `score_groundedness`, and the claims of all answers: query_id, claim, supported (bool) and
     fabricated_numbers (a tuple of texts).
 
-    A claim (see `claims`) is supported with a support of STRICT (0.5) at least, an inference
-    (`is_inference`) with RELAXED (0.3), and no fabricated number. The answer states an expected or
-    forbidden claim if, taken as the only context, it supports the claim (STRICT, which is
-    uncalibrated). A claim that is in the answer word for word is always stated, and a claim with a
-    number that the answer does not hold never is. "X is not safe" does not state "X is safe", nor
-    the other way round.
+    A claim (see `claims`) is supported if it has no fabricated number and its `claim_support` is at least
+    STRICT (0.5); for an inference (`is_inference`) RELAXED (0.3) is enough.
+
+    An expected or forbidden claim of a case is stated if the answer, taken as the only context, supports
+    it with STRICT (which is uncalibrated). A claim that is in the answer word for word is always stated,
+    and a claim with a number that the answer does not hold never is. "X is not safe" does not state "X
+    is safe", nor the other way round.
     """
     answered = answered_cases(dataset, answers)
     texts = context_texts([answer for _, answer in answered.values()], chunks)
@@ -274,9 +282,10 @@ def check_groundedness(
         supports = _next_supports(check, all_supports)
         rows[query_id] = _scores(check, supports)
         claim_rows += _claim_rows(query_id, check, supports)
-    if not_supported(dataset, answers, model):
+    if not_supported(dataset, answers, model):  # the model does not know the language
         for row in rows.values():
-            row |= dict.fromkeys(_OF_ENGLISH, math.nan)
+            for measure in _OF_ENGLISH:
+                row[measure] = math.nan
         claim_rows = []
     columns = ["query_id", "claim", "supported", "fabricated_numbers"]
     scores = tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows)

@@ -71,9 +71,9 @@ def claims(answer: str) -> list[str]:
     """Return the claims of an answer in their order, with the marks of their citations.
 
     A claim is a sentence, or a line of a list. The marks of citations behind a full stop belong to
-    the claim before them. No claims are questions, headings, code blocks, fillers such as "Good
-    question!", and remarks about nothing in particular ("it is important to ...", "please ...")
-    that name neither a number nor a name.
+    the claim before them. These are left out, as they claim nothing: questions, headings, code blocks,
+    fillers such as "Good question!", and general remarks ("it is important to ...", "please ...")
+    without a number or a name.
 
     >>> claims("It opened in 1889. [2] It is important to book early! Why?")
     ['It opened in 1889. [2]']

@@ -15,12 +15,17 @@ _WINDOWS = 5  # per sentence of the answer
 
 
 def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:
-    """Return for each list of sentences and its page the probability that the page entails each of
-    them, in [0, 1].
+    """Return the probability that a page entails (logically supports) a sentence, in [0, 1]: for each
+    request, a list with the probability of each of its sentences.
 
-    The probability is the highest over up to five windows of three sentences of one context: the
-    windows that share most of the sentence's words by weight. All pairs of a window and a sentence go
-    through the model in one call, each distinct pair once, the longest first.
+    A page is all contexts of an answer. The model reads windows of it: three sentences in a row of one
+    context. The probability of a sentence is the highest over up to five windows, those that share most
+    of its words by weight. All pairs of a window and a sentence go through the model in one call, each
+    distinct pair once, the longest first.
+
+    Args:
+        requests: sentences and the page that may entail them.
+        model: the name of a cross-encoder.
     """
     pairs_of_requests = []  # for each request, for each sentence: (window, sentence)
     for sentences, page in requests:
@@ -86,11 +91,13 @@ def load_support_model(model: str) -> tuple[Any, int | None]:
 
 
 def _windows(sentence: str, page: Page) -> list[str]:
-    """Return the texts of the windows of a page that share most words with a sentence, best first; a
-    window lies in one context, and a word counts by its weight.
+    """Return the texts of the windows of a page that share most words with a sentence, best first.
+
+    A window is up to `_WINDOW` sentences in a row of one context; one begins at each sentence of the
+    page. A shared word counts by its weight.
     """
     weight_of = {word.stem: word.weight for word in words(sentence)}
-    shared_weights = []  # of the window that begins at each sentence of the page
+    shared_weights = []  # of each window
     texts = []
     for start, context in enumerate(page.context_of):
         n_in_context = page.context_of[start : start + _WINDOW].count(context)

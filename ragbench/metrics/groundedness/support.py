@@ -134,8 +134,11 @@ lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-ba
 
 
 def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
-    """Return `claim_support` of many (answer, contexts) at once: the same numbers, with the vectors
-    computed together.
+    """Return the `claim_support` of each pair (answer, contexts): how well the contexts support the
+    answer.
+
+    The numbers are those of one call per pair, but come faster: the texts of many pairs go through the
+    model together. Values of "minilm", which is slow, are kept on disk.
 
     >>> claim_supports([("It opened.", ["It opened."]), ("", ["It opened."])], model="lexical")[1]
     0.0
@@ -150,15 +153,16 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     supports: list[float] = []
     for first in range(0, len(pairs), _BLOCK):
         block = pairs[first : first + _BLOCK]
-        if model not in SUPPORT_MODELS:
+        if model not in SUPPORT_MODELS:  # a cross-encoder of the user
             supports += _by_encoder(block, model)
             continue
-        # minilm is slow and defined here: kept, for the same texts and the same code
+        # kept until a text or the code changes; the kind "" keeps nothing
         key = digest(_definition(), json.dumps([[answer, *texts] for answer, texts in block]))
         with arrays("claim-support" if model == "minilm" else "", key) as kept:
-            if not kept:
+            if not kept:  # not on the disk: what is put in here is kept
                 readings = read_pairs(block)
-                if model == "minilm":  # all vectors together, then from memory
+                if model == "minilm":
+                    # computes all vectors together; `_combined` then finds them in memory
                     vectors([text for row in readings for each in row for text in each.texts])
                 kept["supports"] = np.array([_combined(row, model) for row in readings])
         supports += kept["supports"].tolist()
