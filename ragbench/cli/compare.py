@@ -126,8 +126,10 @@ def _print_conclusion(conclusion: evaluation.Conclusion) -> None:
 
 
 def _print_arms(conclusion: evaluation.Conclusion) -> None:
-    """Print a table with a line per compared system ("arm"), best first: its mean, its difference from
-    the baseline, the questions on which it is better, equal and worse, and the decision.
+    """Print a table with a line for each compared system ("arm"), best first.
+
+    It has the mean, the difference from the baseline, the questions on which the system is better,
+    equal and worse, and the decision.
     """
     import pandas as pd
 

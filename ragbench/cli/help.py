@@ -490,8 +490,10 @@ def _help_of_parameters(function: Callable[..., Any]) -> dict[str, tuple[str, st
 def _typer_parameter(
     parameter: inspect.Parameter, hint: Any, text: str, panel: str
 ) -> inspect.Parameter:
-    """Return a parameter in the form that typer reads: keyword-only, and annotated with its type and a
-    typer.Option (an option, after `*`) or a typer.Argument.
+    """Return a parameter in the form that typer reads: keyword-only, and annotated with a
+    typer.Option or a typer.Argument.
+
+    A parameter after `*` is an option, any other an argument.
 
     Args:
         hint: its annotation, which may contain the Option or Argument already.

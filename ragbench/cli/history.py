@@ -169,8 +169,10 @@ def _passed_text(run: pd.Series) -> str:
 def _print_means(
     scores: pd.DataFrame, first_column: str, headings: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Print a table of means: `first_column`, the mean with its 95 % interval, how many questions of
-    how many are scored, then the columns in `headings` (column -> its heading).
+    """Print a table of means.
+
+    Its columns are `first_column`, the mean with its 95 % interval, how many questions of how many
+    are scored, and those in `headings` (column -> its heading).
     """
     from ragbench.statistics.comparison import with_interval
 

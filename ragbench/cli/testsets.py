@@ -148,8 +148,10 @@ def _print_sample(n_sampled: int, n_chunks: int, n_wanted: int, plan: str) -> No
 def _print_drafts(
     drafts: list[generation.Draft], n_accepted: int, folder: Path, *, n_wanted: int
 ) -> int:
-    """Print the number of drafts in each state, and why fewer than `n_wanted` questions were accepted,
-    if so; return the exit status: 1 if requests failed, else 0.
+    """Print the number of drafts in each state; return the exit status, 1 if requests failed, else
+    0.
+
+    If fewer than `n_wanted` questions were accepted, print why.
     """
     if n_accepted < n_wanted:
         typer.echo(

@@ -516,8 +516,11 @@ def _probe_row(
 
 
 def _exceeds_bound(probe: str, criterion: str, interval: tuple[float, float]) -> bool:
-    """Return True if the whole interval of a probe's value is above its bound; for an addition to the
-    answer, judged by correctness, also if it is below the negative bound.
+    """Return True if a probe (test of a judge) failed: the whole interval of its value is above its
+    bound.
+
+    For an addition to the answer, judged by correctness, it also fails if the interval is below the
+    negative bound.
 
     By other criteria an addition may lower the verdict with reason: padding is off the point, and a
     named author is a claim without support.
@@ -548,8 +551,11 @@ def _means_of_questions(values: Sequence[float | None], n_questions: int) -> lis
 
 
 def _interval_of_fraction(values: Sequence[float], alpha: float) -> tuple[float, float]:
-    """Return the ends of an interval of the mean of values from 0 to 1, at the level 1 - alpha, as
-    Clopper and Pearson (1934): exact for 0 and 1 and conservative in between.
+    """Return the ends of a confidence interval of the mean of values from 0 to 1, at the level 1 -
+    alpha.
+
+    It is the interval of Clopper and Pearson (1934): exact for values of 0 and 1, conservative in
+    between.
     """
     # takes longer to import than all that evaluations use of scipy
     from scipy.stats import beta

@@ -307,8 +307,10 @@ def _checked_examples(
 
 
 def _function_identity(function: Any) -> str:
-    """Return the name of a function and the SHA-256 of its source (so that a change is noticed), such as
-    "my_module:is_polite 1f0c..."; the name alone if it has no source.
+    """Return the name of a function and the SHA-256 of its source, such as "my_module:is_polite
+    1f0c...".
+
+    By the SHA-256 a change of the function is noticed. If it has no source, return the name alone.
     """
     module = getattr(function, "__module__", "") or ""
     name = f"{module}:{object_name(function)}"
@@ -420,8 +422,10 @@ def _criteria_of_value(given: Any, folder: str | Path) -> list[Criterion]:
 
 
 def _criteria_of_name(name: str, folder: str | Path) -> list[Criterion]:
-    """Return the criteria of a built-in name, a TOML file, an import path "package.module:attribute", or
-    the name of a user's criterion that was loaded before.
+    """Return the criteria that a name stands for.
+
+    It is a built-in criterion, a TOML file, an import path "package.module:attribute", or a user's
+    criterion that was loaded before.
 
     Raises:
         ConfigError: the name is none of these.

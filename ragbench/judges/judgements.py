@@ -192,8 +192,9 @@ def _judge_by_function(
 def computed_value(
     criterion: Criterion, query_id: str, case: Case, answer: Answer, contexts: Sequence[str]
 ) -> tuple[float | None, str]:
-    """Call the function of a criterion, and return its value and its reason; the value is None if the
-    function returns None, the reason "" if it returns a value alone.
+    """Call the function of a criterion, and return its value and its reason.
+
+    The value is None if the function returns None; the reason is "" if it returns a value alone.
 
     Raises:
         DataError: the function fails, or returns something else than a value from 0 to 1, None or

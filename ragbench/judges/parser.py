@@ -385,8 +385,11 @@ def _text_outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _validate(criterion: Criterion, candidate: object) -> BaseModel:
-    """Return a candidate as a verdict in the form of the criterion; it is an object with the fields of
-    the form, or the value of its main field alone (true in {"correctness": true}).
+    """Check a candidate, a part of a reply, and return it as a verdict in the form of the
+    criterion.
+
+    It is an object with the fields of the form, or the value of its main field alone (true in
+    {"correctness": true}).
 
     Raises:
         UnreadableError: it does not have the form.
@@ -434,8 +437,12 @@ _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
 def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
-    """Return the verdicts that a reply states in words: after a label ("Verdict: true", "score: 0.5"), or
-    as the first word of the text ("True, because ..."). Only levels and scores are looked for.
+    """Return the verdicts that a reply states in words.
+
+    They are after a label ("Verdict: true", "score: 0.5"), or the first word of the text ("True,
+    because ...").
+
+    Only levels and scores are looked for.
     """
     name = re.escape(criterion.name)
     if criterion.form == "score":

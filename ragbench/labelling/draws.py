@@ -98,8 +98,10 @@ def trust(
 def _label_differences(
     results: Sequence[Result], labels: Any, criterion: str, dataset: Dataset | None
 ) -> pd.Series[float]:
-    """Return question -> the difference of people's labels, second result minus first (the label itself
-    for one result), in the order of the draw; empty without labels.
+    """Return question -> the difference of people's labels, second result minus first, in the order
+    of the draw.
+
+    For one result it is the label itself. Empty without labels.
     """
     if labels is None or not len(labels):
         return pd.Series(dtype=float)
@@ -391,8 +393,12 @@ def _document_proxies(
 
 
 def _measure_differences(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Series[float]:
-    """Return question -> the difference of a ranking measure by the labels `qrels`, second result minus
-    first, or the value of the only result; an unscored question counts 0. Empty without labels.
+    """Return question -> the difference of a ranking measure, second result minus first, by the
+    labels `qrels`.
+
+    For one result it is its value. An unscored question counts 0.
+
+    Empty without labels.
     """
     if not qrels:
         return pd.Series(dtype=float)
@@ -445,9 +451,11 @@ def _labels_of_drawn_questions(labels: Any, criterion: str) -> pd.DataFrame:
 
 
 def _drawn_until_first_gap(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
-    """Return questions in the order of the draw, up to the first gap in their numbers: a skipped
-    question may be a hard one, so it holds back the later ones. Questions without a number come last,
-    in random order.
+    """Return questions in the order of the draw, up to the first one that is missing.
+
+    A skipped question may be a hard one, so it holds back the later ones.
+
+    Questions without a number come last, in random order.
 
     Questions with the numbers 1, 2, 4 and none become those with 1, 2 and none.
 
@@ -464,8 +472,10 @@ def _drawn_until_first_gap(query_ids: list[str], table: pd.DataFrame) -> pd.Inde
 def _answer_label_differences(
     results: Sequence[Result], labels: Any, criterion: str
 ) -> pd.Series[float]:
-    """Return question -> the difference of people's labels, second result minus first (the label itself
-    for one result), for the questions with a label of each answer, in the order of the draw.
+    """Return question -> the difference of people's labels, second result minus first, in the order
+    of the draw.
+
+    For one result it is the label itself. Only questions with a label of each answer count.
     """
     table = _labels_of_drawn_questions(labels, criterion)
     if len(results) == 1:  # its labels may name no configuration

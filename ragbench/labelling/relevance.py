@@ -74,8 +74,10 @@ def _material_of_document(case: Case, doc_id: str, text: str) -> Material:
 
 
 def unjudged(dataset: Dataset, runs: Sequence[Run], measure: str) -> dict[str, list[str]]:
-    """Return query_id -> the documents among the first k of any run that have no label in the dataset,
-    [] if all have one; k is the number in the measure's name, 10 for "nDCG@10".
+    """Return query_id -> the documents that a measure looks at and that have no label in the dataset;
+    [] if all have one.
+
+    A measure such as "nDCG@10" looks at the first 10 documents of each run.
 
     >>> data = Dataset.from_dicts(["One.", "Two."], {"q": "?"}, {"q": {"0": 1}})
     >>> run = {"q": {"0": 2.0, "1": 1.0}}

@@ -367,8 +367,10 @@ def _check_verdict(row: Mapping[str, str], where: str) -> None:
 
 
 def _check_item_ids(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> None:
-    """Raise DataError if a row has the item id of another row (its verdict would become the label of that
-    row's answer), or if an annotator has two rows of one item.
+    """Raise DataError if a row has the item id of another row, or if an annotator has two rows of
+    one item.
+
+    With the id of another row, a verdict would become the label of that row's answer.
 
     An item id is a digest of the row's texts. An id that fits no row is allowed: a spreadsheet may have
     changed the texts. `places` ("labels.csv, line 7") are for messages.

@@ -245,8 +245,10 @@ class Claude(Reader):
         raise failure
 
     def _adapts_to_refusal(self, failed: RequestError, body: dict[str, Any]) -> bool:
-        """If the failure is that the model refuses a parameter, leave this out from now on, and return True
-        (send the request again); return False if it has another reason.
+        """Leave out a parameter that the model refuses, from now on; return True if there is one,
+        so that the request is sent again.
+
+        Return False if the request failed for another reason.
 
         `body` is the body of the failed request. There are two such parameters, so at most two requests
         are refused.

@@ -102,8 +102,10 @@ def pending_batches(account: str = "") -> list[Batch]:
 
 
 def described(batches: Sequence[Batch]) -> str:
-    """Describe batches, a clause per model: the number of requests, when the first batch was
-    submitted, the highest possible price, and the names of the batches.
+    """Describe batches, in a clause for each model.
+
+    It states the number of requests, when the first batch was submitted, the highest possible
+    price, and the names of the batches.
     """
     clauses = list[str]()
     for account, group in grouped(batches, lambda batch: batch.account).items():
@@ -121,8 +123,9 @@ def described(batches: Sequence[Batch]) -> str:
 def _start_batches(
     models: Mapping[StoredLLM, Sequence[Request]], log: Callable[[str], None]
 ) -> list[tuple[StoredLLM, Batch]]:
-    """Return the batches of an earlier command that are still pending; if there are none, submit the
-    requests of each model in new batches, and return these.
+    """Return batches to wait for: those of an earlier command that are still pending.
+
+    If there are none, submit the requests of each model in new batches, and return these.
 
     With a budget only one model submits: a batch reserves its highest possible cost, which may leave
     no room for another. Requests that contain a stand-in for a missing reply are left out.
@@ -305,8 +308,9 @@ def _with_id(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch 
 def _reserve(
     llm: StoredLLM, requests: Sequence[Request], tag: str
 ) -> tuple[Sequence[Request], int]:
-    """Reserve the highest possible cost of a batch in the budget; if there is no room, that of the first
-    half of its requests, or of half of these, and so on.
+    """Reserve the highest possible cost of a batch in the budget, before it is submitted.
+
+    If there is no room, half of the requests are left out, then half of the rest, and so on.
 
     Returns:
         (The requests whose cost is reserved, the id of the reservation). The id is 0 if no cost has to
@@ -338,8 +342,10 @@ def _explained(batch: Batch, exc: RequestError) -> RequestError:
 
 
 def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outcomes:
-    """Ask for the state of a batch, and return the outcomes of its requests if it has ended; else a
-    sentence: how many requests are done, or why the state could not be read this time.
+    """Ask for the state of a batch. Return the outcomes of its requests if it has ended, else a
+    sentence.
+
+    The sentence states how many requests are done, or why the state could not be read this time.
 
     `unreadable` counts, by the name of a batch, the states in a row that could not be read.
 

@@ -248,8 +248,10 @@ class OpenAI(Server):
         return payload
 
     def _adapts_to_refusal(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
-        """If the failure is that the server refuses a parameter, leave out or rename this from now on, and
-        return True (send the request again); return False if it has another reason.
+        """Leave out or rename a parameter that the server refuses, from now on; return True if
+        there is one, so that the request is sent again.
+
+        Return False if the request failed for another reason.
 
         `payload` is the body of the failed request. There are three such parameters, so at most three
         requests are refused.

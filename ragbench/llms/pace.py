@@ -68,8 +68,10 @@ class Pace:
         raise failure
 
     def _begin(self, timeout_s: float, stop: threading.Event, n_at_once: int = 1) -> _Turn:
-        """Wait until fewer requests than allowed are on their way, and return a new turn (the record of
-        one request); raises InterruptedError once `stop` is set.
+        """Wait until fewer requests than allowed are on their way, and return a new turn, the
+        record of one request.
+
+        Raises InterruptedError once `stop` is set.
         """
         with self._changed:
             while len(self._turns) >= self._at_once and not stop.is_set():
@@ -144,8 +146,11 @@ class Pace:
             other.is_before_cut = True
 
     def _explained_timeout(self, turn: _Turn, exc: RequestError, n_in_row: int) -> RequestError:
-        """Return a time-out whose message states how many other requests were in the queue, and from
-        `_SILENT` time-outs in a row on that every other request would fail alike.
+        """Return the error of a time-out with a message that states how many other requests were in
+        the queue.
+
+        After `_SILENT` time-outs in a row the server is taken for dead: the error states that every
+        other request would fail alike.
         """
         words = f"no reply within {turn.timeout_s:g} s"
         advice = "raise timeout_s or ask for less"

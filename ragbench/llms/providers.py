@@ -78,8 +78,10 @@ def load_llm(
 
 
 def _users_model(given: Any) -> LLM:
-    """Return the language model that a user passes: an object with `name` and `generate`, a class of such
-    objects (one is made), or a function from a prompt to a text (it becomes a `ScriptedLLM`).
+    """Return a user's language model, in any of the forms in which it can be passed.
+
+    It is an object with `name` and `generate`, a class of such objects (one is made), or a function
+    from a prompt to a text (it becomes a `ScriptedLLM`).
 
     Raises:
         ConfigError: the object is none of these, or does not take the arguments of a call.

@@ -180,8 +180,8 @@ def _introduces_quotation(text: str) -> bool:
 
 
 def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return for each JSON object of a reply True if it is the model's own statement, and False if the
-    reply may quote it from the texts that the model was shown.
+    """Return for each JSON object of a reply True if the model states it, False if it may be a
+    quotation from the texts that the model was shown.
 
     A reply states the objects at its begin and its end, on lines of their own, except an object after
     words such as "it says:".

@@ -308,9 +308,10 @@ _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
 
 
 def without_thoughts(reply: str) -> str:
-    """Return a reply without the marks of chat templates around the answer: the thoughts of a reasoning
-    model before it (<think>...</think>, also if a server drops the opening tag), and marks of
-    turns such as <|im_end|>, with the turns after the answer.
+    """Return the answer in a reply, without marks of chat templates.
+
+    Removed are the thoughts of a reasoning model (<think>...</think>, also if a server drops the
+    opening tag), and marks of turns such as <|im_end|>, with the turns after the answer.
 
     A thought that does not end leaves nothing: its content is not the answer. A tag that a sentence
     or a quotation speaks of stays. If </think> comes without <think>, the text before it is a thought,
@@ -335,8 +336,10 @@ def without_thoughts(reply: str) -> str:
 
 
 def _own_turn(reply: str) -> str:
-    """Return the text of the model's own turn in a reply: without a mark such as <|im_start|> at its
-    begin, and without what follows a mark such as <|im_end|>.
+    """Return the model's own turn in a reply.
+
+    A mark that begins it, such as <|im_start|>, is removed, and so is all from a mark that ends it,
+    such as <|im_end|>.
     """
     if opening := _OPENING.match(reply):
         reply = reply[opening.end() :]
@@ -348,8 +351,10 @@ def _own_turn(reply: str) -> str:
 
 
 def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
-    """Return True if a text speaks about a tag and does not use it: the tag is in quotation marks, in
-    code, or within a sentence, as in "The tag </think> ends it."
+    """Return True if a text speaks about a tag and does not use it.
+
+    Then the tag is in quotation marks, in code, or within a sentence, as in "The tag </think> ends
+    it."
     """
     before = text[: tag.start()]
     after = text[tag.end() :]

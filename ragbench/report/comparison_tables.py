@@ -250,7 +250,7 @@ def _sentence_of_choice(proof: MarginProof, arms: pd.DataFrame, cost: str) -> st
         cost: the column of `arms` that counts as cost, such as "search_ms".
     """
     adjective, unit = COSTS[cost]  # such as "fastest to search", "ms per search"
-    amount_of = arms[cost].astype(float).to_dict()  # label -> cost
+    amount_of = {str(label): amount for label, amount in arms[cost].astype(float).items()}
     choice = proof.cheapest(amount_of, adjective)
     if not choice.chosen:
         return choice.sentence

@@ -175,8 +175,10 @@ def _verdict(is_found: bool | None, is_right: bool | None) -> str:
 
 
 def part_findings(table: pd.DataFrame, k: int) -> list[str]:
-    """Return what `part_verdicts` has shown, in sentences: questions by verdict, the mean recall next
-    to its ceiling, and how many answers were tested for support only.
+    """Return the findings of `part_verdicts` in sentences.
+
+    They state the questions by verdict, the mean recall next to its ceiling (the best possible
+    recall), and how many answers were tested for support only.
 
     Args:
         table: as from `part_verdicts`.

@@ -73,8 +73,10 @@ def _harm_rank(cause: str) -> int:
 
 
 def question_table(rows: pd.DataFrame, notebook: str | Path) -> str:
-    """Return a table of questions as Markdown, in which each id is a link to the cell of the executed
-    notebook that shows the question (see `failure_details`); "" without rows.
+    """Return a table of questions as Markdown; "" without rows.
+
+    Each id is a link to the cell of the executed notebook that shows the question (see
+    `failure_details`).
 
     Args:
         rows: texts about the questions, whose ids are the index; markup in them is escaped.

@@ -84,8 +84,11 @@ def _comparison_columns(board: pd.DataFrame, comparison: pd.DataFrame) -> dict[s
 
 
 def _differences(changes: pd.DataFrame, compared: Collection[str]) -> list[str]:
-    """Return the difference of each row with its interval, as a text such as "+0.031 [+0.010, +0.052]";
-    "baseline" for a configuration whose name is not in `compared`.
+    """Return the difference of each row with its interval, as a text such as "+0.031 [+0.010,
+    +0.052]".
+
+    A configuration that is not among the names in `compared` is the baseline: its text is
+    "baseline".
     """
     texts = []
     columns = changes[["name", "difference", "ci_low", "ci_high"]]

@@ -574,8 +574,12 @@ def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
 
 
 def _facts_about(connection: Connection, run: Json, measure: str) -> Iterator[str]:
-    """Yield the lines of an alert about a measure in a run: the value with its interval, the change
-    since the previous run, and the command that shows the measure over time. No line without a value.
+    """Yield the lines of an alert about a measure in a run.
+
+    They are the value with its interval, the change since the previous run, and the command that
+    shows the measure over time.
+
+    No line without a value.
     """
     score = _score(connection, run["id"], measure)
     if score is None:

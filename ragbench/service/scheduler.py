@@ -116,8 +116,10 @@ def _check_schedule(name: str, command: Sequence[str]) -> None:
 
 
 def add_automatic_schedule(root: Path, database: str = "") -> None:
-    """Add the schedule "auto_generate_datasets", unless it is there: for each client with documents a
-    data set that is at most seven days old, evaluated by the targets of the guide.
+    """Add the schedule "auto_generate_datasets", unless it is there.
+
+    For each client with documents it keeps a data set that is at most seven days old, and evaluates
+    it by the targets of the guide.
 
     It is due by EVALUATION_SCHEDULE_CRON, else at 02:00 UTC. The model of RAG_EVAL_PROVIDER, where
     one is set, writes the pairs and judges.

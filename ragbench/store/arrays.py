@@ -222,8 +222,10 @@ def check_environment() -> None:
 
 
 def info() -> dict[str, Any]:
-    """Return the folder of the entries, their number and size ("files", "bytes"), the bound on their
-    size ("limit_bytes"), and number and size by kind ("kinds").
+    """Return the store of arrays in numbers.
+
+    "folder" is where the entries are, "files" and "bytes" their number and size, "limit_bytes" the
+    bound on their size, and "kinds" number and size by kind.
 
     Downloaded datasets and models are not entries and are not counted.
 

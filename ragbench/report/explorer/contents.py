@@ -218,8 +218,11 @@ def _compared_sides(
 
 
 def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> list[str]:
-    """Return the measures that every side has scored on one of these questions: `main`, the
-    measures of the leaderboard and of the brief table, then the measures of a judge and of the user.
+    """Return the names of the measures to show, each once: those that every side has scored on one
+    of these questions.
+
+    First `main`, then measures of the leaderboard and of the brief table, then those of a judge and
+    of the user.
     """
     scored_of_sides = []
     for side in sides:

@@ -124,9 +124,12 @@ def interval_bar(
     ceiling: float | None = None,
     lower_is_better: bool = False,
 ) -> dict[str, Any]:
-    """Return where to draw the parts of a measure's bar, in units of the view box, from left to right:
-    "value" and "target"; "low" and "width" of the interval; "beyond", the start and end of the part
-    that no system can reach (past the ceiling). A part that is not known is None.
+    """Return where to draw the parts of a measure's bar, from left to right, in SVG units.
+
+    The parts are "value" and "target"; "low" and "width" of the interval; "beyond", the start and
+    end of the part that no system can reach (past the ceiling).
+
+    A part that is not known is None.
 
     The bar ends at 1, or a little beyond the largest of these numbers if that is greater.
 

@@ -47,8 +47,10 @@ def report_junit(result: Result) -> str:
 
 
 def _checks(result: Result) -> list[Check]:
-    """Return a test case of JUnit for each condition under which a result passes: that something was
-    measured, targets, no regression, a judge that works, passages of the documents.
+    """Return a test case of JUnit for each condition of `Result.passed`.
+
+    The conditions are: something was measured, targets are met, there is no regression, the judge
+    works, and passages are of the documents.
     """
     measured = "passed" if result.is_measured else "failed"
     checks = [Check("evaluation", measured, "nothing could be measured", seconds=result.seconds)]

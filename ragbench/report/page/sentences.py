@@ -58,8 +58,10 @@ def banner(result: Result) -> tuple[str, str]:
 
 
 def _clauses(result: Result) -> list[str]:
-    """Return what speaks for and against a result, each as a clause of a sentence: questions passed,
-    targets, the comparison with the baseline, the judge, edits and doubts.
+    """Return what speaks for and against a result, each as a clause of a sentence.
+
+    They are about passed questions, targets, the comparison with the baseline, the judge, edits and
+    doubts.
     """
     counts = Counter(row.verdict for row in result.rows)
     n_targets = counts["passed"] + counts["missed"]
@@ -268,8 +270,10 @@ def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> lis
 
 
 def _cost_sentence(result: Result) -> str:
-    """State what the requests cost if no reply is cached: in total, by part of the evaluation (such as
-    answers, judge) and per question; if a cost is unknown, why.
+    """State what the requests would cost if no reply were cached.
+
+    The cost is given in total, by part of the evaluation (such as answers, judge) and per question.
+    If it is unknown, the sentence states why.
     """
     costs = result.costs
     if not costs:

@@ -132,8 +132,10 @@ def _percent(fraction: float) -> str:
 
 
 def robustness_intervals(robust: pd.DataFrame) -> Figure | None:
-    """Draw, for each intervention and configuration, the fraction of answers that are as the intervention
-    expects, and the difference in correct answers from the untouched ones; red is an alarm.
+    """Draw two panels with a row for each intervention (a change such as typos) and configuration.
+
+    Left: the fraction of answers that are as the intervention expects. Right: the difference in
+    correct answers from the untouched ones. Red is an alarm.
 
     Args:
         robust: as from `ragbench.report.robustness_table`.

@@ -113,8 +113,10 @@ class NotebookFigure(Figure):
     """
 
     def draw(self, renderer: RendererBase) -> None:
-        """Draw on a transparent ground in a colour that is legible on light and dark pages, with a
-        font for every script in the texts and "?" for characters that no font has.
+        """Draw the figure so that it is legible on light and dark pages: transparent, with axes and
+        texts in one colour.
+
+        Fonts are chosen for every script in the texts; characters that no font has become "?".
         """
         artists = self.findobj()  # once: each walk asks all axes for all of their ticks
         self._make_legible_on_any_ground(artists)

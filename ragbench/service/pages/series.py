@@ -87,8 +87,10 @@ def panels(session: Session, series: str, configuration: str, measures: list[str
 
 
 def newest_panels(row: Json, database: str) -> list[Json]:
-    """Return the charts of the first page: pass rate, precision, recall and MRR of the series that ran
-    last, and the cost of its runs; if it has none of these measures, its first one.
+    """Return the charts of the first page, about the series that ran last.
+
+    They are pass rate, precision, recall, MRR, and the cost of the runs; if the series has none of
+    these measures, its first one.
 
     Args:
         row: the newest run of the configuration, as `measure_trends.overview` returns it.
