@@ -128,7 +128,7 @@ def print_table(
         cells = [headings.get(name, default_heading), *texts]
         width = max(map(len, cells))
         columns.append([cell.ljust(width) for cell in cells])
-    for row in zip(*columns, strict=True):
+    for row in zip(*columns, strict=True):  # the cells of a line
         typer.echo("  ".join(row).rstrip())
 
 

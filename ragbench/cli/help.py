@@ -240,7 +240,7 @@ def _way_to_write(command: Command, args: list[str]) -> str:
     if "--test-set" in flags:
         words = [arg for arg in args if arg[0] != "-"]
         data = [word for word in words if word == "pydoc" or Path(word).exists()] or ["TESTS"]
-        system = next((word for word in words if word not in data), "bm25")
+        system = next((word for word in words if word not in data), "bm25")  # the first other word
         command_line = f"ragbench {command.name} {system} --test-set {data[0]}"
         return f"; write `{command_line}`, and `ragbench sweep` for several systems"
     listed = ", ".join(names)
@@ -390,6 +390,7 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
             values[name] = kind(**fields)
         return function(**values)
 
+    # the options of all parameters, one after the other
     _set_parameters(command, list(chain.from_iterable(options_of.values())))
     return command
 
@@ -465,6 +466,7 @@ def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]
     options = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if is_dataclass(hints[name]):
+            # the options of all its fields
             options[name] = list(chain.from_iterable(_options(hints[name]).values()))
         elif parameter.kind is parameter.VAR_KEYWORD:
             options[name] = _spec_options()

@@ -159,7 +159,7 @@ def list_command(
     Example: ragbench list retrievers
     """
     check_known("kind", KINDS, *([kind] if kind else []))
-    names = KINDS[kind]() if kind else dict.fromkeys(KINDS, "")
+    names = KINDS[kind]() if kind else dict.fromkeys(KINDS, "")  # name -> note
     if as_json:
         print_json({"kind": kind, "names": names})
         return

@@ -102,7 +102,7 @@ def _measures_in(text: str) -> list[str]:
         [loaded] = load_measures([name])
         is_own = loaded.function is not None
         names.append(loaded.name if is_own else str(parse_measure(name)))
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(names))  # each once
 
 
 def _judged_measures(names: list[str]) -> list[str]:
@@ -115,7 +115,7 @@ def _judged_measures(names: list[str]) -> list[str]:
     for name in names:
         if name.startswith("nDCG"):
             judged_names.append(re.sub(r"nDCG(\([^()]*\))?", "Judged", name))
-    return [name for name in dict.fromkeys(judged_names) if name not in names]
+    return [name for name in dict.fromkeys(judged_names) if name not in names]  # each once
 
 
 def _read_run(path: Path) -> Run:

@@ -177,6 +177,7 @@ def judge_audit(
             has_own_questions = probe == "other language"
             n_questions = len(values_of[probe]) if has_own_questions else len(plain)
             rows.append(_probe_row(probe, values_of[probe], audited.meant, n_questions))
+    # so that None becomes a missing number
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
 
 
@@ -204,7 +205,7 @@ def _scores_of_groups(
         group -> the verdict on each of its materials, from 0 to 1 (the best); None for a verdict that
         could not be read.
     """
-    materials = list(chain.from_iterable(groups.values()))
+    materials = list(chain.from_iterable(groups.values()))  # group after group
     scores = _judge_once(materials, criterion, model, request_options)
     scores_of = {}
     start = 0

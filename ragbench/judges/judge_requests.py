@@ -146,6 +146,7 @@ def _send(
     request_options: Mapping[str, Any],
 ) -> Iterator[tuple[_Request, Completion]]:
     """Yield each request with its completion; requests by the same criteria are sent together."""
+    # each combination of criteria once
     for criteria in dict.fromkeys(request.criteria for request in requests):
         batch = [request for request in requests if request.criteria == criteria]
         max_tokens = sum(criterion.max_tokens for criterion in criteria)
@@ -170,7 +171,7 @@ def _repair(
 ) -> _Request:
     """Return the request for the verdicts that could not be read in a reply (criterion -> problem)."""
     unread = tuple(each for each in request.criteria if each.name in problem_of)
-    problem = "; ".join(dict.fromkeys(problem_of.values()))
+    problem = "; ".join(dict.fromkeys(problem_of.values()))  # each once
     prompt = write_request(unread, material, problem=problem, reply=reply)
     return replace(request, criteria=unread, prompt=prompt)
 

@@ -81,7 +81,7 @@ class QuestionWidget(anywidget.AnyWidget):
         self._documents = documents
         self._quotable = Texts(documents)  # for the search of quotes
         self._texts = {doc_id: document.full_text for doc_id, document in documents.items()}
-        first_id = next(iter(self._texts))
+        first_id = next(iter(self._texts))  # the document to show first
         super().__init__(
             document=self._document_of_form(first_id),
             questions=self._questions_of_form(),

@@ -97,7 +97,7 @@ def unjudged(dataset: Dataset, runs: Sequence[Run], measure: str) -> dict[str, l
         first_ids: dict[str, None] = {}  # each once, in order
         for run in runs:
             best_first = ranking(run.get(query_id, {}))
-            first_ids |= dict.fromkeys(best_first[: int(k)])
+            first_ids |= dict.fromkeys(best_first[: int(k)])  # adds ids that are new
         labelled = dataset.qrels.get(query_id, {})
         unlabelled[query_id] = [doc_id for doc_id in first_ids if doc_id not in labelled]
     return unlabelled

@@ -239,6 +239,7 @@ def _with_examples(
         examples_by_level.setdefault(level, []).append(example)
     # a round has one example of each level; None where a level has no more
     rounds = zip_longest(*examples_by_level.values())
+    # round after round
     in_turn = [example for example in chain.from_iterable(rounds) if example is not None]
     return replace(criterion, examples=in_turn[:n])
 

@@ -161,7 +161,7 @@ def _means_in_words(scored: Mapping[str, Mapping[Any, Any]], *names: str) -> str
     `summarise`.
     """
     texts = []
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(names):  # each once
         if name not in scored:
             continue
         row = scored[name]

@@ -105,7 +105,7 @@ def add_alert(
             "series": series,
             "rule": rule,
             "point": point,
-            "targets": json.dumps(list(dict.fromkeys(to))),
+            "targets": json.dumps(list(dict.fromkeys(to))),  # each once
             "remind_days": remind_days,
             "made_at": now(),
         }

@@ -18,7 +18,7 @@ def known_trends(
 ) -> dict[str, pd.DataFrame]:
     """Return measure -> `trend`, for measures that any run has; the options are passed to `trend`."""
     trends = {}
-    for measure in dict.fromkeys(measures):
+    for measure in dict.fromkeys(measures):  # each once
         with suppress(ConfigError):
             trends[measure] = trend(measure, series=series, client=client, database=database)
     return trends

@@ -249,7 +249,7 @@ def _job_summary(session: Session, job: Json) -> Json:
         "message": job["output"].strip() or f"the job is {job['state']}",
         "startedAt": job["due_at"],
         "completedAt": job["ended_at"],
-        **dict.fromkeys(("averageResponseTimeMs", "averageCostPerQuery", "totalCost")),
+        **dict.fromkeys(("averageResponseTimeMs", "averageCostPerQuery", "totalCost")),  # None
     }
 
 

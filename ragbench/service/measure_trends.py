@@ -77,7 +77,7 @@ def trend(
             last["note"] = epoch.text
     frame = pd.DataFrame(rows)[_TREND]
     frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
-    numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
+    numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")  # column -> type
     return frame.astype({"passed": "boolean", **numbers})
 
 

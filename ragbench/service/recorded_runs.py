@@ -65,7 +65,7 @@ def history(
             row["run"] = row["id"]
             row["categories"] = json.loads(row["categories"])
             row["questions_decided"] = n_decided.get(row["id"])
-    counts = dict.fromkeys(("questions_passed", "questions_decided"), "Int64")
+    counts = dict.fromkeys(("questions_passed", "questions_decided"), "Int64")  # column -> type
     types = {"passed": "boolean", **counts, "cost_usd": "float64"}
     return pd.DataFrame(rows, columns=_HISTORY).astype(types)
 
@@ -107,7 +107,7 @@ def values_over_time(
     oldest_first = pd.DataFrame(runs[::-1])
     frame = oldest_first.merge(pd.DataFrame(scores, columns=names), on="run")
     frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
-    numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
+    numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")  # column -> type
     return frame.astype(numbers)
 
 

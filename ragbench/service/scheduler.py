@@ -432,5 +432,5 @@ def _with_default_system(command: Sequence[str], folder: Path, root: Path) -> li
         for place in (folder, root)
         for suffix in (".toml", ".jsonl")
     ]
-    system = next((str(file) for file in files if file.is_file()), "bm25")
+    system = next((str(file) for file in files if file.is_file()), "bm25")  # the first that exists
     return [command[0], system, *command[1:]]

@@ -314,6 +314,7 @@ def _insert_replies(execute: Execute, batch: Sequence[tuple[Request, Reply]]) ->
         f"INSERT INTO reply VALUES {marks} "  # nosec B608: question marks
         "ON CONFLICT (key) DO NOTHING RETURNING key"
     )
+    # the values of all rows, one after the other
     inserted_keys = {key for (key,) in execute(query, [*chain.from_iterable(rows)])}
     kept = []
     for request, reply in batch:

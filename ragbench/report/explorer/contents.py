@@ -236,6 +236,7 @@ def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> lis
         for name in sides[0].scores["measure"].unique()
         if perspective_of(name) in ("own", "judge")
     ]
+    # each once, in this order
     return [name for name in dict.fromkeys([*usual, *others]) if name in scored]
 
 
@@ -274,6 +275,7 @@ def _difference_sentence(row: Mapping[Hashable, Any], labels: Sequence[str]) -> 
 
 def scores_of(sides: Results, query_ids: Sequence[str]) -> dict[str, list[list[float | None]]]:
     """Return measure -> for each side the values of these questions; None = unscored."""
+    # each once, in the order of the scores
     names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
     tables = [side.wide.reindex(index=list(query_ids), columns=names) for side in sides]
     return {name: [_plain_values(table[name]) for table in tables] for name in names}

@@ -201,6 +201,7 @@ def _axis_end(numbers: Sequence[float]) -> float:
     """
     furthest = max(map(abs, numbers), default=0.01)
     steps = [step * 10.0**power for power in (-2, -1) for step in (1, 2, 5)]
+    # the first that suffices
     return next((step for step in steps if step >= furthest - 1e-12), 1.0)
 
 

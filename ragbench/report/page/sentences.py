@@ -292,6 +292,7 @@ def _cost_sentence(result: Result) -> str:
             has_tokens = bool(cost.input_tokens or cost.output_tokens)
             lacking = "price for" if has_tokens else "token counts from"
             reasons.append(f"no {lacking} {cost.model}")
+    # each reason once
     return f"unknown: {', '.join(dict.fromkeys(reasons))} ({by_part})"
 
 

@@ -241,7 +241,7 @@ def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
             f'no installed font has {"".join(map(chr, sorted(missing)[:40]))}: a figure has "?" '
             "in their place; install a font for them, such as one of the Noto fonts"
         )
-    return families, dict.fromkeys(missing, "?")
+    return families, dict.fromkeys(missing, "?")  # code -> "?"
 
 
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
