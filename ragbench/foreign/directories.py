@@ -42,6 +42,7 @@ def sources_in(folder: Path) -> list[Path | ScoreTable]:
         files = samples  # lm-evaluation-harness writes a summary next to them
     if not files:
         return _sources_in_inner(folder)
+    # files that tell their task: by their name (lm-evaluation-harness), or inside (Inspect)
     task_files = [task_file for path in files if (task_file := _task_file(path))]
     tasks = {task_file.task for task_file in task_files}
     are_of_several_tasks = len(task_files) == len(files) and len(tasks) > 1

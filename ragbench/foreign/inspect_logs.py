@@ -29,14 +29,16 @@ def is_inspect_log(value: Any) -> bool:
 
 
 def rows_of_inspect_log(value: Mapping[str, Any]) -> list[Scored]:
-    """Return a row for each sample and epoch, with all measures of the log.
+    """Return a row for each sample of a log of Inspect, with all measures of the log.
 
-    A measure that the sample lacks is NaN, and so are all measures of a sample with an error.
+    A question that was asked in several epochs (repetitions) has a sample, and so a row, for each. A
+    measure that the sample lacks is NaN, and so are all measures of a sample with an error.
     """
     samples = [sample for sample in value["samples"] if isinstance(sample, Mapping)]
-    all_missing: dict[str, float] = {}  # each measure of the log -> NaN
+    all_missing: dict[str, float] = {}  # every measure of the log -> NaN
     for sample in samples:
-        all_missing |= dict.fromkeys(_scores_of_sample(sample), math.nan)
+        for measure in _scores_of_sample(sample):
+            all_missing[measure] = math.nan
     rows = []
     for sample in samples:
         scores = dict(all_missing)
@@ -84,8 +86,8 @@ def task_of_inspect_log(path: Path) -> tuple[str, str]:
     run = header.get("eval") if isinstance(header, Mapping) else None
     if not isinstance(run, Mapping):
         return "", ""
-    has_samples = isinstance(header.get("samples", []), list)  # an .eval has them in other files
-    if not has_samples:
+    # a JSON log has a list of samples; the header of an .eval has none, they are in other files
+    if not isinstance(header.get("samples", []), list):
         return "", ""
     return str(run.get("task", "")), str(run.get("model", ""))
 

@@ -63,10 +63,12 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     Raises:
         DataError: the value has neither form, or has means alone; the message names its fields.
     """
+    # {"data": {"runs": [...]}} becomes {"runs": [...]}; the pages of an interface become one list
     value = _without_pages(_unwrapped(value))
-    inner_objects: dict[str, Mapping[str, Any]] = {}  # by their fields, as DeepEval's testRunData
+    inner_objects: dict[str, Mapping[str, Any]] = {}  # field -> object in it
     if isinstance(value, Mapping):
         inner_objects = {name: part for name, part in value.items() if isinstance(part, Mapping)}
+    # a tool's records are the value itself or in one of its objects, as in DeepEval's testRunData
     for part in (value, *inner_objects.values()):
         for is_of_tool, read_rows in FORMS:
             if is_of_tool(part):
@@ -78,6 +80,7 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     if not per_query:
         _refuse_means(value, source)
     lists = [part for name, part in inner_objects.items() if name in _LISTS]
+    # scores of single queries go first: next to them may be lists of other things
     for part in (*per_query, value, *lists):
         records = _find_records(part, source)
         if records:
@@ -96,7 +99,7 @@ def _unwrapped(value: Any) -> Any:
     """
     inner = value
     while isinstance(inner, Mapping) and len(inner) == 1:
-        inner = next(iter(inner.values()))
+        [inner] = inner.values()
         if not isinstance(inner, Mapping):
             return value
         if any(isinstance(inner.get(name), list) and _are_records(inner[name]) for name in _LISTS):
@@ -137,7 +140,7 @@ def _refuse_means(value: Any, source: str) -> None:
     if not isinstance(value, Mapping):
         return
     for kind, (names, instead) in _WITHOUT_SCORES.items():
-        if names <= value.keys():
+        if names <= value.keys():  # the fields by which a summary of this kind is recognised
             raise DataError(f"{source} is {kind} without scores of questions; {instead}")
     candidates = [value]
     candidates += [part for name, part in value.items() if name in _MEANS]
@@ -182,7 +185,7 @@ def _find_records(value: Any, source: str) -> list[Record] | None:
             return rows
     parts = list(value.values())
     if all(isinstance(part, list) for part in parts) and len({*map(len, parts)}) == 1:
-        # {column: [cell of row 1, cell of row 2, ...]}
+        # {column: [cell of row 1, cell of row 2, ...]}; the inner zip yields the cells of a row
         return [dict(zip(value, row, strict=True)) for row in zip(*parts, strict=True)]
     if all(isinstance(part, Mapping) for part in parts):  # {column: {row: cell}}, or the reverse
         return _records_of_tables(value, source)
@@ -197,15 +200,17 @@ def _are_records(rows: list[Any]) -> bool:
 
 
 def _records_of_tables(table: Mapping[str, Mapping[str, Any]], source: str) -> list[Record]:
-    """Return the rows of {column: {row: cell}}, as pandas writes a table, or of {row: {column: cell}},
-    as pytrec_eval does.
+    """Return the rows of a table in JSON, {column: {row: cell}} as pandas writes it, or
+    {row: {column: cell}} as pytrec_eval does.
 
-    The columns are the level with more known names (of measures, ids or questions); if both levels
-    have as many, the level with fewer names.
+    Either the outer or the inner names are the columns: those with more known names (of measures, ids
+    or questions), or, if both have as many, the fewer ones.
 
     Raises:
-        DataError: the value is a run of documents, which has no scores of questions.
+        DataError: the value is a run, {query: {document: score}}: scores of documents, not of
+            questions.
     """
+    # the different inner names, in order
     inner_names = dict.fromkeys(str(name) for part in table.values() for name in part)
     if _is_run(table):
         document = abridged(printable(str(next(iter(inner_names)))), 40)

@@ -31,9 +31,12 @@ _ANNOTATION = re.compile(r"annotation_(.+)_(score|label|error)")
 def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str, Any], list[str]]:
     """Return a record with its nested scores as separate columns, and the names of these columns.
 
-    Scores are nested in a field such as `scores` (an object, a list, or the JSON text of one) and in
-    Phoenix's columns `annotation_NAME_score`; an experiment's `run`, `example` and `item` have fields
-    of their own, which become columns. A score that occurs twice keeps its first value.
+    - A field such as `scores` holds an object or a list of scores, or the JSON text of one: each
+      score becomes a column.
+    - Phoenix's columns `annotation_NAME_score`, `..._label` and `..._error` become one column NAME.
+    - The objects `run`, `example` and `item` of an experiment: their fields become columns.
+
+    A score that occurs twice keeps its first value.
 
     >>> flattened({"id": "q1", "scores": {"recall": 1, "mrr": 0.5}})
     ({'id': 'q1', 'recall': 1.0, 'mrr': 0.5}, ['recall', 'mrr'])
@@ -42,7 +45,7 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
     scores: dict[str, float] = {}
     for name, value in record.items():
         column = column_name(name)
-        if _ANNOTATION.fullmatch(str(name)):
+        if _ANNOTATION.fullmatch(str(name)):  # read below, all columns of a NAME together
             continue
         if column in _SCORES or column.endswith("_score"):  # NAME_score of Phoenix
             if isinstance(value, str):
@@ -51,7 +54,7 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
                 for measure, score in named_scores(value).items():
                     scores.setdefault(measure, score)
                 continue
-        # a result is of one evaluation, next to its name
+        # a column "result" may hold the score of one evaluation in an object
         flat[str(name)] = _result_cell(value) if column == "result" else value
     for measure, score in _annotation_scores(record, decimal_comma).items():
         scores.setdefault(measure, score)
@@ -59,7 +62,7 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
         inner = flat.get(part)
         if isinstance(inner, Mapping):
             del flat[part]
-            flat = {**inner, **flat}
+            flat = {**inner, **flat}  # a column of the record itself wins
     return {**flat, **scores}, list(scores)
 
 
@@ -139,14 +142,18 @@ def measure_in(item: Mapping[str, Any]) -> str:
 def score_in(item: Mapping[str, Any]) -> float:
     """Return the number in a record of one score; NaN if the scorer failed or the record has no number.
 
-    The first field with a number counts: `_NUMBERS`, then verdicts such as `passed`, then the label.
+    >>> score_in({"name": "recall", "score": 0.5}), score_in({"name": "exact", "passed": True})
+    (0.5, 1.0)
+
+    The first field with a number counts: `_NUMBERS` (such as `score`), then verdicts such as `passed`,
+    then the label.
     """
     by_field = {column_name(name): value for name, value in item.items()}
     if not is_blank(by_field.get("error")):
         return math.nan
-    if isinstance(by_field.get("feedback"), Mapping):
+    if isinstance(by_field.get("feedback"), Mapping):  # a tool that nests the score once more
         return score_in(by_field["feedback"])
-    if is_category(by_field):
+    if is_category(by_field):  # Langfuse's score in words, whose own `value` is always 0
         by_field["value"] = by_field.get("string_value")
     has_number_field = not by_field.keys().isdisjoint(_NUMBERS)
     # a record whose number is empty has no score, whatever its `success` is

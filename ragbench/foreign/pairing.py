@@ -140,9 +140,9 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
         ComparisonError: the tables have no question in common.
     """
     first, *others = tables
-    n_shared_ids = 0  # of the first table and another one
+    n_shared_ids = 0  # ids that are in the first table and another one
     n_by_id = 0  # of these, the ids whose texts agree as far as there are any
-    n_by_text = 0
+    n_by_text = 0  # texts that are in the first table and another one
     text_of_id, texts = _identities(first)
     for other in others:
         other_text_of_id, other_texts = _identities(other)
@@ -164,8 +164,10 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
 
 
 def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
-    """Return id -> folded text of the questions of a table ("" without a text), and the set of all folded
-    texts. For a row without a text its id is taken for the text, since some tables have texts as ids.
+    """Return by what the questions of a table can be paired: id -> folded text ("" without a text), and
+    the set of all folded texts.
+
+    The id of a row without a text is among the texts, too, since some tables have texts as ids.
     """
     text_of_id: dict[str, str] = {}
     texts: set[str] = set()
@@ -191,10 +193,12 @@ def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
 
 
 def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
-    """Return the tables with one name per measure: spellings of one measure (ndcg_cut_10 and nDCG@10,
-    overlap/value and overlap) become the spelling in the first table that has it.
+    """Return the tables with one name per measure, so that its columns can be compared.
+
+    Tools spell one measure differently, such as ndcg_cut_10 and nDCG@10, or overlap/value and overlap.
+    All get the spelling of the first table that has the measure.
     """
-    first_spelling: dict[str, str] = {}  # by the canonical name
+    first_spelling: dict[str, str] = {}  # canonical name, the same for all spellings -> spelling
     for table in tables:
         for name in table.measures:
             first_spelling.setdefault(_canonical(name), name)
@@ -243,7 +247,7 @@ def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Pai
     if texts_differ:  # the texts are prompts of a system, not questions to show
         texts = dict.fromkeys(texts, "")
         changed = set()
-    values: dict[str, dict[str, dict[str, float]]] = {}
+    values: dict[str, dict[str, dict[str, float]]] = {}  # system -> measure -> question -> mean
     max_runs: dict[str, int] = {}
     absent: dict[str, frozenset[str]] = {}
     for table in tables:

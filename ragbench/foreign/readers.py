@@ -75,23 +75,32 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
         return [source]
     if isinstance(getattr(source, "scores", None), _frame_type()):
         return [_table_of_result(source, name)]
-    source = _as_plain_data(source)
+    source = _as_plain_data(source)  # objects of other tools become a DataFrame, dicts or lists
     if isinstance(source, _frame_type()):
-        return _tables_by_system(_rows_of_frame(source, name), tuple(map(str, source)), name)
+        columns = tuple(map(str, source))
+        return _tables_by_system(_rows_of_frame(source, name), columns, name)
     if isinstance(source, _series_type()) and not _is_numbered(source):
+        # its index holds the ids of the questions; a Series numbered 0, 1, 2 ... is refused below
         source = {str(query_id): value for query_id, value in source.items()}
     if isinstance(source, Mapping):
-        return _tables_by_system(rows_of_json(dict(source), name), tuple(map(str, source)), name)
+        columns = tuple(map(str, source))
+        return _tables_by_system(rows_of_json(dict(source), name), columns, name)
     if isinstance(source, Sequence) and source and all(isinstance(row, Mapping) for row in source):
         records = list(source)
         return _tables_by_system(rows_of_json(records, name), _columns_of(records), name)
+    raise _not_a_table(source, name)
+
+
+def _not_a_table(source: Any, name: str) -> ConfigError:
+    """Return the error about an object from which no scores of questions can be read."""
+    kind = type(source).__name__
     if _has_numbers_only(source):
-        raise ConfigError(
-            f"{name} is {type(source).__name__} of numbers without questions, which could be paired by their "
+        return ConfigError(
+            f"{name} is {kind} of numbers without questions, which could be paired by their "
             "order alone; expected {question id: score} or pandas.Series(scores, index=question_ids)"
         )
-    raise ConfigError(
-        f"{name} is {type(source).__name__}, from which no scores of questions can be read; expected a "
+    return ConfigError(
+        f"{name} is {kind}, from which no scores of questions can be read; expected a "
         "file, a DataFrame, a list of dicts or {question id: score}"
     )
 
@@ -197,8 +206,10 @@ def _table_of_result(result: Any, name: str) -> ScoreTable:
 
 
 def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
-    """Return the scores in a DataFrame; an index other than 0, 1, 2 ... is a column, too, which has the
-    ids of the questions if it has no name.
+    """Return the scores in a DataFrame.
+
+    An index with a name counts as a column of this name. An index without a name holds the ids of the
+    questions, unless it just numbers the rows 0, 1, 2 ...
     """
     import pandas as pd
 
@@ -417,10 +428,10 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     """
     text = text.lstrip("\r\n")
     header = text.partition("\n")[0]
-    separator = max(",;\t", key=header.count)
+    separator = max(",;\t", key=header.count)  # the sign that occurs most often in the header
     names, rows = _csv_cells(text, separator, path)
     columns = tuple(dict.fromkeys(names))
-    groups = promptfoo_groups(names)
+    groups = promptfoo_groups(names)  # [] unless it is a table of promptfoo
     if groups and rows:
         return rows_of_promptfoo_table(names, rows, groups), columns
     if not rows:

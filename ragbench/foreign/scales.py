@@ -100,8 +100,10 @@ def scale_of(
     lower: Collection[str] = (),
     higher: Collection[str] = (),
 ) -> Scale:
-    """Return the scale of a measure: its bounds are the declared ones, else the known ones of its name,
-    else 0 to 1 if all values lie there, else none.
+    """Return the scale of a measure: its bounds, and whether a higher value is better.
+
+    The bounds are the declared ones; else those that are known for its name, if no value is outside
+    of them; else 0 to 1 if all values lie there; else there are none.
 
     Args:
         measure: its name in the files.
@@ -174,7 +176,7 @@ def bounds_from(text: str) -> tuple[str, Bounds]:
     (('score', (0.0, 10.0)), ('latency', (0.0, None)))
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text is not such a declaration.
     """
     error = ConfigError(f"bounds are {text!r}; expected MEASURE=LOW..HIGH, such as score=0..10")
     name, equals, ends = text.rpartition("=")

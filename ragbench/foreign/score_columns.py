@@ -173,10 +173,12 @@ def listed(names: Iterable[str]) -> str:
 
 
 def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
-    """Return the rows. If one id stands for two different questions of a system, the column is the id of
-    something else (a run, a user), and every row with a question loses its id.
+    """Return the rows; without their ids if the ids do not identify questions.
+
+    This is so if one system has two different questions under one id: the column then has the ids of
+    something else (a run, a user). Rows without a question keep their id.
     """
-    texts: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}  # (system, id) -> folded text of its first question
     is_reliable = True
     for row in rows:
         text = folded_words(row.question)
@@ -219,11 +221,12 @@ class _Columns:
         self.ids = self._filled_columns(IDS)
         questions = self._filled_columns(fields.QUESTIONS)
         inputs = [name for name in self.names if _is_input(name)]
-        self.question = [*questions, *inputs, ""][0]
+        self.question = [*questions, *inputs, ""][0]  # the first one, "" if there is none
         self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
         self.status = self.by_field.get("status", "")
         self.value = [*self._filled_columns(VALUES), ""][0]
-        self.measure = self._measure_column()  # these two use the others
+        # these two read the columns found above
+        self.measure = self._measure_column()
         self.systems = self._system_columns()
 
     def _filled(self, field: str) -> str:
@@ -364,6 +367,7 @@ def _wide_rows(
     question that failed has NaN for each measure.
     """
     values_by_measure: dict[str, list[float]] = {}  # a value per record
+    # each column once, the known measures first
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.may_be_measure(name) and name not in columns.systems:
             cells = _without_lists([record.get(name) for record in records])
@@ -373,9 +377,10 @@ def _wide_rows(
                 _warn_of_texts(cells, decimal_comma, f"{source}, column {printable(name)!r}")
     rows = []
     for place, record in enumerate(records):
-        scores = {measure: values[place] for measure, values in values_by_measure.items()}
-        if columns.failed(record):
-            scores = dict.fromkeys(scores, math.nan)
+        is_failed = columns.failed(record)
+        scores = {}
+        for measure, values in values_by_measure.items():
+            scores[measure] = math.nan if is_failed else values[place]
         query_id, question = columns.identity(record)
         rows.append(Scored(query_id, question, scores, columns.system(record)))
     return rows

@@ -147,7 +147,7 @@ def _load_tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTabl
         name = names[number] if number < len(names) else ""
         is_file = isinstance(source, str) or hasattr(source, "__fspath__")
         if not name and not is_file:
-            name = chr(ord("A") + number % 26)
+            name = chr(ord("A") + number % 26)  # A, B, C ...
         tables_of_source = load_scores(source, name)
         if len(tables_of_source) > 1 and len(sources) > 1:
             prefix = name or str(source)
@@ -174,16 +174,26 @@ def _with_baseline_first(tables: Sequence[ScoreTable], baseline: str) -> list[Sc
 def _scales_of_measures(
     paired: PairedTables, bounds: Mapping[str, Any], lower: Collection[str], higher: Collection[str]
 ) -> dict[str, Scale]:
-    """Return measure -> its scale, with the declarations as `conclude_tables` takes them.
+    """Return measure -> its scale: its bounds, and whether a higher value is better.
+
+    Users may spell a measure in another way than the tables, such as "ndcg@10" for "nDCG@10". So what
+    they declare is first moved to the tables' spelling.
+
+    Args:
+        paired: the scores of all systems.
+        bounds: measure -> (low, high), as the user declares them.
+        lower, higher: measures of which the user declares that a lower, or a higher value is better.
 
     Raises:
-        ConfigError: a declared measure is not there, or its bounds do not hold the values.
+        ConfigError: a declared measure is not in the tables, or a value lies outside of its bounds.
     """
-    known_bounds = _by_known_name(checked_bounds(bounds), paired)
-    known_lower = [*_by_known_name(dict.fromkeys(lower), paired)]
-    known_higher = [*_by_known_name(dict.fromkeys(higher), paired)]
+    names = paired.measures
+    # named_among("ndcg@10", ["nDCG@10", "RR"]) is "nDCG@10"
+    known_bounds = {named_among(name, names): pair for name, pair in checked_bounds(bounds).items()}
+    known_lower = [named_among(name, names) for name in lower]
+    known_higher = [named_among(name, names) for name in higher]
     scales = {}
-    for name in paired.measures:
+    for name in names:
         scales[name] = scale_of(
             name,
             _all_values(paired, name),
@@ -192,15 +202,6 @@ def _scales_of_measures(
             higher=known_higher,
         )
     return scales
-
-
-def _by_known_name(given: Mapping[str, Any], paired: PairedTables) -> dict[str, Any]:
-    """Return declarations by the names of measures in the tables.
-
-    Raises:
-        ConfigError: no table has such a measure.
-    """
-    return {named_among(name, paired.measures): value for name, value in given.items()}
 
 
 def _all_values(paired: PairedTables, measure: str) -> list[float]:
@@ -221,7 +222,10 @@ class _Compared:
 
     @classmethod
     def of(cls, paired: PairedTables, measure: str, *, alpha: float, margin: float) -> _Compared:
-        """Compare all systems with the first by the measure that decides, and by others."""
+        """Compare all systems with the first one, the baseline. `measure` decides; some other measures
+        are compared, too, and only shown.
+        """
+        baseline = next(iter(paired.values))
         n = len(paired.scored(measure))
         deciding = DecidingQuestions(
             measure=measure,
@@ -236,7 +240,7 @@ class _Compared:
         chosen = [measure, *_other_measure_names(paired, measure)]
         comparison = compare_all(
             paired.scores(chosen),
-            next(iter(paired.values)),
+            baseline,
             measures=chosen,
             alpha=alpha,
             margin=margin,
@@ -288,8 +292,10 @@ def _deciding_measure(
 def _changed_measure(
     baseline: ScoreTable, paired: PairedTables, decides: str, properties: Collection[str]
 ) -> str:
-    """State that another measure would decide if the baseline's table were alone, and why it does not
-    decide; "" if the same measure decides.
+    """Explain why the measure that would decide by the baseline's table alone does not decide; "" if it
+    does.
+
+    If a measure is lacking in a contender's file, another one decides, and a loss may go unnoticed.
 
     Args:
         baseline: the table of the baseline.
@@ -358,9 +364,10 @@ def _with_failures(
 def _worse_reading(
     left_out: _Compared, failing: _Compared | None, scale: Scale, n_missing: Mapping[str, int]
 ) -> tuple[_Compared, str]:
-    """Return the comparison that decides, and a sentence about missing scores.
+    """Choose between two comparisons, without the missing scores and with them as failures; return the
+    one that decides, and a sentence about the missing scores.
 
-    `failing` decides if a decision of it is less favourable than in `left_out`; else `left_out` does.
+    `failing` decides if it is less favourable for any of the compared systems, else `left_out`.
 
     Args:
         left_out: the comparison without the missing scores.
@@ -380,8 +387,8 @@ def _worse_reading(
         return left_out, f"{sentence}."
     before = left_out.decisions
     after = failing.decisions
+    # `ORDER` has the most favourable decision first; "not possible" is not in it
     changed = [name for name in before if before[name] in ORDER and before[name] != after[name]]
-    # `ORDER` has the most favourable decision first
     if any(ORDER.index(after[name]) > ORDER.index(before[name]) for name in changed):
         without = ", ".join(f"{name} {before[name]}" for name in changed)
         return failing, (
@@ -460,7 +467,12 @@ def _not_compared(paired: PairedTables, tables: Sequence[ScoreTable]) -> list[st
 
 
 def _conclude(compared: _Compared, reason: str, margin: float, notes: Sequence[str]) -> Conclusion:
-    """Return the conclusion of a comparison; `reason` states why its measure decides."""
+    """Return the conclusion of a comparison; `reason` states why its measure decides.
+
+    An arm is a system with its mean and, unless it is the baseline, its comparison with the baseline.
+    The headline and the next step are about the leading arm, the best of those that are not the
+    baseline.
+    """
     paired = compared.paired
     deciding = replace(compared.deciding, measure_reason=reason)
     measure = deciding.measure
@@ -501,13 +513,13 @@ def _conclude(compared: _Compared, reason: str, margin: float, notes: Sequence[s
 
 
 def _arms(compared: _Compared) -> list[Arm]:
-    """Return each system with its mean by the deciding measure, and, unless it is the baseline, with its
-    comparison.
+    """Return an arm for each system: its name and its mean by the deciding measure, and, unless it is
+    the baseline, its comparison with the baseline.
     """
     deciding = compared.deciding
     comparison = compared.comparison
     deciding_rows = comparison[comparison["measure"] == deciding.measure]
-    row_of_system = {row["name"]: row for row in deciding_rows.to_dict("records")}
+    row_of_system = {row["name"]: row for row in deciding_rows.to_dict("records")}  # no baseline
     arms = []
     for name, values in compared.paired.values.items():
         scores = [
@@ -526,8 +538,10 @@ def _arms(compared: _Compared) -> list[Arm]:
 
 
 def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> Any:
-    """Return the best observed gain over the baseline with the gain that can be expected on new
-    questions; None if it cannot be estimated.
+    """Estimate how much of the best system's gain over the baseline can be expected on new questions;
+    None if there are too few questions for it.
+
+    The best of several systems was lucky, too, so its observed gain is too large.
     """
     if deciding.not_possible or deciding.n < MIN_QUESTIONS:
         return None
@@ -538,7 +552,7 @@ def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> Any:
         columns[name] = pd.Series(values[deciding.measure]).reindex(query_ids)
     baseline, *others = columns
     gains = {name: sign * (columns[name] - columns[baseline]) for name in others}
-    return expected_gain(pd.DataFrame(gains).T)
+    return expected_gain(pd.DataFrame(gains).T)  # a row per system, a column per question
 
 
 def _other_measures(comparison: pd.DataFrame, name: str, deciding: str) -> list[str]:
@@ -659,13 +673,14 @@ def _keys_of(row: Scored) -> list[str]:
 
 
 def _verdicts(table: ScoreTable) -> dict[str, float]:
-    """Return people's values in a table of one system, by the id and by the folded text of each
-    question.
+    """Return people's values in a table of one system, each under two keys: the id of its question, and
+    the question's folded text. Missing values are left out.
     """
     measure = table.measures[0]
     values: dict[str, float] = {}
     for row in table.rows:
         value = row.scores.get(measure, math.nan)
         if not math.isnan(value):
-            values |= dict.fromkeys(_keys_of(row), value)
+            for key in _keys_of(row):
+                values[key] = value
     return values

@@ -54,8 +54,10 @@ def refuse_trec_files(text: str, source: str) -> None:
 
 
 def rows_of_trec_output(text: str, source: str) -> list[Scored]:
-    """Return the scores in `measure query value` of trec_eval -q, or `query measure value` of
-    ir_measures -q; the means over all queries are left out.
+    """Return the scores in the output of trec_eval -q, or of ir_measures -q.
+
+    A line of trec_eval is `measure query value`, a line of ir_measures `query measure value`. Means over
+    all queries, and counts such as num_rel, are left out.
 
     Raises:
         DataError: a line has another form, or there are means alone.

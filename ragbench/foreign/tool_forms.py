@@ -124,10 +124,10 @@ def _scores_of_promptfoo(row: Record) -> dict[str, float]:
     cells: dict[str, Any] = {"score": row.get("score"), "pass": row.get("success")}
     for name, cell in (row.get("namedScores") or {}).items():
         cells.setdefault(printable(str(name)), cell)
-    if _failed_in_promptfoo(row):
-        scores = dict.fromkeys(cells, math.nan)
-    else:
-        scores = {name: score_of(cell) for name, cell in cells.items()}
+    is_failed = _failed_in_promptfoo(row)
+    scores = {}
+    for name, cell in cells.items():
+        scores[name] = math.nan if is_failed else score_of(cell)
     for name in ("latencyMs", "cost"):
         if isinstance(row.get(name), int | float):
             scores.setdefault(name, float(row[name]))
@@ -228,7 +228,7 @@ def _rows_of_openai_evals(records: Sequence[Record]) -> list[Scored]:
         match event.get("type"):
             case "sampling" if data.get("prompt"):
                 questions.setdefault(sample, question_of(data["prompt"]))
-            case "match":
+            case "match":  # whether the answer equals the expected one
                 scores_of_sample["correct"] = number_of(data.get("correct")) or 0.0
             case "metrics":
                 for name, cell in data.items():
