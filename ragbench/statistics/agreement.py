@@ -249,6 +249,7 @@ def _statistics_with_intervals(
     statistics = _statistics(first, second, query, draws, scale) if n_queries else {}
     rows = []
     for name in SCALES[scale]:
+        # the first draw is the data themselves, the others are resamples
         value, *resampled = statistics.get(name, [math.nan])
         resampled = [number for number in resampled if math.isfinite(number)]
         low = high = math.nan
@@ -293,8 +294,8 @@ def _statistics(
 
 
 def _disagreements(levels: Floats, rates: Floats, scale: str) -> dict[str, tuple[Floats, Floats]]:
-    """Return for each statistic but accuracy the observed disagreement of two raters, and the
-    disagreement that chance would give (draws,).
+    """Return name of a statistic -> the observed disagreement of two raters, and the disagreement that
+    chance would give (draws,). Each statistic but accuracy is 1 - observed / by chance.
 
     Args:
         levels: the values that occur (levels,).
@@ -323,8 +324,13 @@ def _disagreements(levels: Floats, rates: Floats, scale: str) -> dict[str, tuple
 def _rates_of_values(
     first: Floats, second: Floats, query: npt.NDArray[np.int64], draws: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the observed levels, ascending, and for each draw the rate of each two levels among the
-    pairs (draws, level of the first, level of the second); the arguments are those of `_statistics`.
+    """Count how often the first rater gives one level and the second rater another one, in each draw.
+
+    A level is a value that occurs, such as 0, 0.5 or 1. The arguments are those of `_statistics`.
+
+    Returns:
+        The levels, ascending, and the rate of each two levels among all pairs of values (draws, level
+        of the first, level of the second); the rates of a draw add up to 1.
     """
     levels = np.unique(np.concatenate([first, second]))
     k = len(levels)

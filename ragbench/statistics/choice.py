@@ -210,13 +210,14 @@ def prove_within_margin(
 
 
 def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
-    """Return for each configuration the p of "it is worse than some other by `margin` or more".
+    """Return for each configuration the p of "it is worse than some other by `margin` or more": the
+    largest p over all its rivals, the other configurations.
 
-    A p takes a search over all differences, and there are as many pairs as the square of the number
-    of configurations. So the rival that is furthest ahead in standard errors comes first, and then
-    only rivals whose p may be larger, by `_largest_possible_p`. Without a finite `width` p depends
-    on standard errors alone. No rival is tried that can only show that a p is above 0.5, which
-    proves nothing, or is still below 1e-6, which proves everything.
+    The p of one pair is slow to compute, and there are many pairs. So each configuration is compared
+    first with the rival that is furthest ahead in standard errors, and then only with rivals whose p may
+    be larger (an upper bound, `_largest_possible_p`). It needs no more rivals once its p is above 0.5,
+    which proves nothing, or if no rival can bring it above 1e-6, which proves everything. Without a
+    finite `width` p depends on standard errors alone, so the first rival is enough.
 
     Args:
         values: (queries, configurations), higher is better.
@@ -225,7 +226,8 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
     n, n_columns = values.shape
     if n < 2:
         return np.full(n_columns, math.nan)
-    # of each configuration (row) minus each rival (column), plus the margin
+    # matrices: a row for each configuration, a column for each rival; the margin is added to the
+    # difference, so that a positive lead means "not worse by the margin"
     means = values.mean(axis=0)
     lead = np.subtract.outer(means, means) + margin
     variance = _variance_of_differences(values)
@@ -235,7 +237,7 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
     else:
         lead_in_errors[variance == 0] = -math.inf  # equal differences: p is 1
         possible_p = np.zeros_like(lead)
-    np.fill_diagonal(lead_in_errors, math.inf)
+    np.fill_diagonal(lead_in_errors, math.inf)  # no configuration is its own rival
     np.fill_diagonal(possible_p, 0)
     largest_p = np.zeros(n_columns)
     columns = np.arange(n_columns)
@@ -270,8 +272,9 @@ def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> 
     """Return an upper bound of the p of "the mean is at most 0" of `n` values, from their mean and
     variance alone; no value is below -`loss`. The bound is 1 where the mean is not above 0.
 
-    By Chernoff p is at most exp(-sum(log(1 + s x))) over the values and the unseen one, -`loss`,
-    for every s. With this mean and variance the sum is smallest where values are either -`loss` or
+    The p counts one more value than was observed, the unseen one, which is the worst: -`loss`. By
+    Chernoff p is at most exp(-sum(log(1 + s x))) over the values and the unseen one, for
+    every s. With this mean and variance the sum is smallest where values are either -`loss` or
     one other (as in Bennett 1962), and the best s of those is the s of a binomial distribution.
     """
     if loss <= 0:

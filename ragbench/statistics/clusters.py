@@ -41,8 +41,9 @@ def clusters_of(query_ids: Iterable[object], texts: Mapping[str, str]) -> dict[o
         words = tuple(folded_words(texts.get(str(turn), "")) for turn in turns)
         cluster = name
         if all(words):  # a turn of unknown words equals no other
-            cluster = cluster_of_words.setdefault(words, name)
-        clusters |= dict.fromkeys(turns, cluster)
+            cluster = cluster_of_words.setdefault(words, name)  # the first of the same words
+        for turn in turns:
+            clusters[turn] = cluster
     n_clusters = len({*clusters.values()})
     return clusters if n_clusters < len(clusters) else {}
 

@@ -254,7 +254,8 @@ Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
 def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, pd.Series[float]]]:
     """Return name -> measure -> values by query_id, with the same errors as `by_measure`.
 
-    Configurations of a sweep have their rows in one order: the rows of each measure are searched once.
+    A layout holds the rows of each measure. Configurations of a sweep have their rows in one order, so
+    that the layout of the first one fits all, and the rows are searched once.
     """
     tables = {}
     layout = None

@@ -351,7 +351,8 @@ def _decide(
 def _deciding(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
     """Return the measure that a leaderboard of these configurations ranks by.
 
-    Configurations with the same retrieval are ranked by their answers, if these are scored.
+    It is a measure of retrieval, unless all configurations have the same values by it: then they
+    differ in their answers alone, and a measure of answers ranks them, if there is one.
     """
     table = tables[baseline]
     n_scored = {name: int(table[name].notna().sum()) for name in measures}
@@ -444,7 +445,8 @@ def difference_intervals(
 
     Args:
         parts: the differences of each comparison, by cluster.
-        pilots: what their power is computed from, in the same order.
+        pilots: what is known of each comparison for planning its size, in the same order: `n`, `width`
+            (the largest possible difference) and `differing` (None unless all values are 0 or 1).
     """
     columns = [part.sums for part in parts]
     low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)

@@ -302,8 +302,11 @@ def _test_pairs(
 
 
 def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
-    """Return the neighbouring different runs that can be compared directly: a run that was repeated
-    exactly shows that runs have no noise, so that every difference is a change.
+    """Return the pairs of neighbouring different runs that can be compared directly.
+
+    A run that repeats the one before it exactly shows that runs have no noise: every difference is then
+    a change of the system. A pair qualifies if such a repetition came shortly before its second run
+    (the change is noticed at once), or after it (it is noticed with the repetition).
 
     Args:
         different: ascending positions of the runs that differ from the run before them.
@@ -366,8 +369,10 @@ def _n_alike(level: float) -> int:
 def _quiet_move(
     before: pd.Series, after: pd.Series, level: float, smallest: float
 ) -> QuietMove | None:
-    """Return the move between two runs that raised no alarm, and the smallest mean difference that
-    would have: at the level of p, and not below `smallest`. None if no question moved.
+    """Describe the move between two runs that raised no alarm; None if no question moved.
+
+    `size_needed` of the result is the smallest mean difference that would have raised one: its p is at
+    the level, and it is not below `smallest`.
     """
     differences = (after - before).astype(float).dropna()
     if not differences.any():
@@ -384,8 +389,18 @@ def _quiet_move(
 def _changes_in_noise(
     values: pd.DataFrame, runs: Ints, level: float, fall: float, path: pd.DataFrame
 ) -> tuple[list[Change], Ints]:
-    """Test different runs (ascending positions) against the noise from run to run; write p and states
-    of alarms into `path`.
+    """Find the changes among runs whose scores vary from night to night; write p and the states of
+    alarms into `path`.
+
+    Runs are tested in blocks, each of twice the size, since testing many at once is faster. After an
+    alarm the test begins anew with the runs from the change on.
+
+    Args:
+        values: a row per run, a column per question.
+        runs: ascending positions of the runs to test.
+        level: an alarm takes a p below it.
+        fall: the size of a change that matters; half of it raises an alarm.
+        path: the table of all runs that is written into.
 
     Returns:
         The changes, and the positions of the runs since the last change.
@@ -440,8 +455,11 @@ def night_effects(table: Floats) -> Floats:
 def _strongest_shifts(
     table: Floats, n_begun: int, level: float, size: float
 ) -> tuple[Floats, Bools]:
-    """Test after each night of a table (nights, questions), from the night `n_begun` on, if the last
-    nights differ from the earlier ones.
+    """Test after each night (run) of a table (nights, questions) whether the last nights differ from the
+    earlier ones; the first `n_begun` nights were tested before.
+
+    A shift is the difference of the last few nights from all earlier ones; several numbers of last
+    nights are tried (`_WINDOWS`).
 
     Returns:
         For each of these nights the p of the strongest shift (NaN: too few nights), and True if a
@@ -465,8 +483,10 @@ def _strongest_shifts(
 def _strongest_shifts_of(
     effects: Floats, ends: Ints, level: float, size: float
 ) -> tuple[Floats, Bools]:
-    """Return what `_strongest_shifts` does, from the effects of the nights, after each number of nights
-    of `ends`.
+    """Test after each number of nights in `ends` whether the last nights differ from the earlier ones.
+
+    The arguments and results are those of `_strongest_shifts`, with the effect of each night (how far
+    it moves all its scores) in place of the scores.
     """
     effects = effects - np.median(effects)  # equal nights are exactly 0
     p = np.full(len(ends), math.nan)
@@ -553,8 +573,8 @@ def _safe_correlation(r: Floats, n: Ints) -> Floats:
 
 
 def _dated_change(values: pd.DataFrame, runs: Ints, effects: Floats) -> tuple[Change, int]:
-    """Date a change within some runs: at their split into earlier and later ones that has the highest
-    likelihood. Return the change, and the index among `runs` of its first run.
+    """Find the run at which a change happened: where splitting the runs into earlier and later ones has
+    the highest likelihood. Return the change, and the index among `runs` of its first run.
 
     With l(j) the logarithm of the likelihood ratio of a change at run j, the range of dates is every j
     with l(max) - l(j) <= x where (1 - exp(-x))^2 = .95 (Siegmund 1988, "Confidence sets in
@@ -585,10 +605,13 @@ def _dated_change(values: pd.DataFrame, runs: Ints, effects: Floats) -> tuple[Ch
 
 
 def _splits(effects: Floats) -> tuple[Floats, Floats]:
-    """Return for each split of the runs into earlier and later ones (1, 2, ... earlier ones) the move of
-    the mean effect, and the logarithm of the likelihood ratio of a change there.
+    """Compare the earlier and the later runs at each split: after the first run, after the second, and
+    so on.
 
-    `effects` are the effects of the runs in order, which add up to 0.
+    Returns:
+        For each split the move of the mean effect (later minus earlier), and the logarithm of the
+        likelihood ratio of a change there and no change. `effects` are the effects of the runs in
+        order (how far a run moves all its scores), which add up to 0.
     """
     n = len(effects)
     n_before = np.arange(1, n)
@@ -618,8 +641,8 @@ def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
 
 
 def _change_between(before: pd.Series, after: pd.Series, *, is_fall: bool, **dates: Any) -> Change:
-    """Return the change from values before to values after (by question), over the questions that both
-    have. `dates` are the other fields of `Change`.
+    """Return the change between two values of each question, over the questions that have both. It names
+    the five questions that moved most in its direction. `dates` are the other fields of `Change`.
     """
     moves = (after - before).dropna()
     in_direction = moves[(moves < 0) == is_fall]

@@ -108,10 +108,11 @@ class Intervals(NamedTuple):
 def mean_intervals(
     columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: float, *, tested: bool = True
 ) -> Intervals:
-    """Compute 1 - alpha intervals of the means of `columns` by Gaffke's limits, or Student's t
-    without finite bounds. p (of the mean 0) is NaN unless `tested`.
+    """Compute the 1 - alpha interval of the mean of each column; p (of the mean 0) is NaN unless `tested`.
 
-    NaN for fewer than two values, and for equal values without bounds.
+    With finite bounds the limits are Gaffke's (2005), valid for every distribution: the smallest, or
+    largest, possible value counts as one more observation. Without, they are Student's. NaN for fewer
+    than two values, and for equal values without bounds.
 
     Of 30 questions none differs: the difference may yet be 0.12, were an unseen question to gain or
     to lose all.
@@ -210,9 +211,12 @@ def _autocovariance(residuals: Floats, lag: int) -> float:
 
 
 def _inflation(residuals: Floats) -> float:
-    """Return the variance of the mean divided by the variance that it would have if the values were
-    independent; at least 1. By Geyer's initial monotone sequence: autocorrelations are added in pairs
-    that never rise, up to the first pair that is not positive.
+    """Return how many times larger the variance of the mean is than it would be for independent values;
+    at least 1.
+
+    This is 1 + 2 (r1 + r2 + ...) with the autocorrelations r at all lags, of which the far ones are
+    noise. So they are added in pairs of neighbouring lags, up to the first pair that is not positive,
+    and no pair counts more than the one before it (initial monotone sequence, Geyer 1992).
     """
     n = len(residuals)
     variance = _autocovariance(residuals, 0)
@@ -230,7 +234,7 @@ def _inflation(residuals: Floats) -> float:
             break
         smallest_pair = min(smallest_pair, pair)
         total += smallest_pair
-    return max(2 * total - 1, 1.0)
+    return max(2 * total - 1, 1.0)  # `total` begins with r0 = 1
 
 
 def _error_of_mean(values: Floats) -> tuple[float, float]:
@@ -270,12 +274,11 @@ def _safe_p_values(
     *,
     has_interval: Bools,
 ) -> Floats:
-    """Compute the p of the mean 0 that agrees with `safe_intervals`, for each column, whose p by
-    Student's t is `by_student`.
+    """Compute the p of "the mean is 0" for each column, so that it agrees with `safe_intervals`.
 
-    The p of losses is the level at which the safe limit on the side of 0 reaches 0 (`_p_with_losses`):
-    losses that the sample does not show could explain the mean. A width is the range that the
-    differences of a column can have.
+    The p of losses is the alpha at which the safe limit on the side of 0 reaches 0 (`_p_with_losses`):
+    losses that the sample does not show could explain the mean. `widths` are the largest possible
+    losses, `by_student` the p by Student's t.
 
     - With a finite width: Student's p or the p of losses, whichever is larger; at most 1.
     - With an infinite width: Student's p.
@@ -296,8 +299,16 @@ def _safe_p_values(
 def _safe_lower_limits(
     columns: Sequence[Floats], means: Floats, widths: Floats, by_student: Floats, alpha: float
 ) -> Floats:
-    """Compute the lower limits of `safe_intervals`: with a finite width the smallest of Student's
-    limit, the rule of three and the nearer limit for losses of any size; else Student's limit.
+    """Compute the lower limit of each mean for `safe_intervals`: the smallest of three limits.
+
+    - Student's limit (`by_student`).
+    - The rule of three: some questions may lose everything although none of the sample does; up to
+      about 3 / n of all questions, at an alpha of .05.
+    - Gaffke's limit, for losses of any size: it counts an unseen value, the largest possible loss, as
+      one more observation. It may also count it as half an observation at alpha / 2; the nearer
+      (larger) one of the two is taken.
+
+    `widths` are the largest possible losses; where it is infinite, the limit is Student's alone.
     """
     limits = np.fmin(by_student, _rule_of_three(columns, means, widths, alpha))
     levels = np.full(len(columns), alpha)
@@ -325,8 +336,12 @@ def _rule_of_three(
 def _p_with_losses(
     columns: Sequence[Floats], means: Floats, widths: Floats, by_student: Floats
 ) -> Floats:
-    """Compute the alpha at which the safe lower limit reaches 0, for columns whose mean is not negative
-    and whose p by Student's t is `by_student`.
+    """Compute the alpha at which the lower limit of `_safe_lower_limits` reaches 0: the largest p of its
+    three limits.
+
+    These are Student's (`by_student`), the rule of three, and Gaffke's, which counts an unseen value,
+    the largest possible loss, as one more observation (`by_whole`) or as half of one (`by_half`). No
+    mean may be negative.
     """
     lengths = np.array([len(column) for column in columns])
     rule_of_three = (1 + means / widths) ** -lengths
@@ -344,12 +359,19 @@ def _p_with_losses(
 def _surely_above(
     columns: Sequence[Floats], widths: Floats, limits: Floats, levels: Floats
 ) -> Bools:
-    """Return True for each column whose Gaffke's limit, at its level, is known to be at or above its
-    limit of `limits`; False where a search has to tell.
+    """Return True for each column whose lower limit by Gaffke is surely not below a given limit; False
+    where only a search can tell.
 
-    It is known if some mean at or above the limit has a lower tail with at most the probability
-    `level`; one mean is tried, barely above the limit. This saves the search for most columns of 300 or
-    more values, whose Student's limit at alpha / 2 is farther than Gaffke's at alpha.
+    Gaffke's limit is the weighted mean of the values below which random weights fall with the
+    probability `level`; finding it takes a search. But if the probability below some mean at or above
+    the given limit is at most `level`, the limit is no lower than this mean. One mean is tried, barely
+    above the given limit. This saves the search for most columns of 300 or more values.
+
+    Args:
+        columns: the values of each column.
+        widths: the largest possible loss of each column.
+        limits: the given limit of each column.
+        levels: the level of each column's limit by Gaffke.
     """
     is_above = np.zeros(len(columns), dtype=bool)
     for block, points in _blocks(columns, -widths):
@@ -383,10 +405,10 @@ def cluster_interval(
     """Compute the safe interval (low, high) of a mean over questions in clusters of uneven length, and
     the p of "the mean is 0".
 
-    As `safe_intervals`, with the mean as a ratio of sums, and an unseen cluster that is as long as
-    one of the observed clusters and loses on every question (`width`): the p of a supposed mean is
-    the average over these lengths. Without a finite `width` it is Student's interval; NaN for
-    clusters that differ in nothing.
+    A cluster is a conversation, or several copies of one question. A limit is the farther one of
+    Student's and of the limit for an unseen cluster (`_ratio_lower_limit`): one more cluster, as long as
+    one of the observed ones, that loses `width` on every question. Without a finite `width` it is
+    Student's interval; NaN for clusters that differ in nothing.
 
     Args:
         sums: sum over the questions of each cluster (clusters,).
@@ -426,8 +448,9 @@ def cluster_interval(
 
 
 def _ratio_lower_limit(sums: Floats, lengths: Floats, width: float, alpha: float) -> float:
-    """Compute the mean per question whose p by `_p_of_ratio` is `alpha`; the observed mean if its p is
-    not larger.
+    """Compute the lower limit of a mean per question: the supposed mean whose p by `_p_of_ratio` is
+    `alpha`; the observed mean if even its p is not larger. The arguments are those of
+    `cluster_interval`.
     """
     from scipy.optimize import brentq
 
@@ -442,13 +465,16 @@ def _ratio_lower_limit(sums: Floats, lengths: Floats, width: float, alpha: float
 
 
 def _p_of_ratio(sums: Floats, lengths: Floats, width: float, supposed: float) -> float:
-    """Compute the p of "the mean per question is at most `supposed`", for losses of any size and by the
-    rule of three; the arguments are those of `cluster_interval`.
+    """Compute the p of "the mean per question is at most `supposed`": the largest one by two methods.
+
+    Gaffke's method counts an unseen cluster, with the largest possible loss, as one more observation
+    (`by_whole`) or as half of one (`by_half`); the cluster is as long as one of the observed ones, and
+    p is the average over these lengths. The rule of three supposes that clusters lose everything, and
+    none of the sample does. The arguments are those of `cluster_interval`.
     """
     unseen_lengths, counts = np.unique(lengths, return_counts=True)
-    values = [sums - supposed * lengths] * len(
-        unseen_lengths
-    )  # with a mean of 0 if it is `supposed`
+    excess_sums = sums - supposed * lengths  # their mean is 0 if `supposed` is the true mean
+    values = [excess_sums] * len(unseen_lengths)  # a column for each length of the unseen cluster
     unseen = -(width + supposed) * unseen_lengths
     by_whole = p_above(values, unseen, 0.0) @ counts / counts.sum()
     by_half = 2 * p_above(values, unseen, 0.0, weight=0.5) @ counts / counts.sum()
@@ -489,9 +515,11 @@ def lower_limits(
     *,
     weight: float = 1.0,
 ) -> Floats:
-    """Compute the one-sided 1 - level lower limit of the mean of each column: Gaffke's with the
-    smallest possible value `unseen` of the column, which counts as `weight` observed values;
-    Student's if that value is not finite.
+    """Compute the one-sided 1 - level lower limit of the mean of each column.
+
+    It is Gaffke's limit (2005), which holds for every distribution: the smallest possible value
+    `unseen` of the column counts as `weight` more observations. If that value is not finite, it is
+    Student's limit.
 
     NaN below two values, and for equal values without a finite `unseen`.
     """
@@ -499,7 +527,8 @@ def lower_limits(
 
     def by_gaffke(points: Floats) -> Floats:
         quantiles, _ = _lower_tails(points, _occurrences(points, weight), level=level)
-        limits: Floats = np.minimum(quantiles, points[1:].mean(axis=0))
+        means = points[1:].mean(axis=0)  # without the unseen values, the first row
+        limits: Floats = np.minimum(quantiles, means)
         return limits
 
     def by_student(mean: float, error: float, df: int) -> float:
@@ -533,8 +562,8 @@ def p_above(
 
 
 def probability_below(points: Floats, bound: float, times: Floats | float = 1.0) -> Floats:
-    """Compute the probability that the weighted mean of each column of `points` is at most `bound`,
-    with weights uniform over all that add up to 1.
+    """Compute for each column of `points` the probability that its weighted mean is at most `bound`, if
+    the weights are drawn at random: uniformly from all weights that add up to 1.
 
     `times` is the number of occurrences of each point: a number, or an array (points, 1). The result
     is 0 or 1 for a bound beyond all points.
@@ -576,8 +605,11 @@ def critical_means(n: int, level: float, weight: float = 1.0) -> tuple[Floats, F
 
 
 def critical_means_of(unseen: Floats, n: int, level: float, weight: float = 1.0) -> Floats:
-    """Compute the mean at which Gaffke's lower limit of `n` normal values begins to exceed 0, where an
-    unseen value of a weight is `unseen` below their mean, both in standard deviations of the values.
+    """Compute how large the mean of `n` normal values must be for Gaffke's lower limit to exceed 0.
+
+    Gaffke's limit counts an unseen value, the largest possible loss, as `weight` more observations. It
+    is `unseen` below the mean of the values (one result for each entry). All are in standard deviations
+    of the values.
     """
     from scipy.special import ndtri
 
@@ -679,8 +711,16 @@ class _Bracket(NamedTuple):
         return cls(nearest, farthest, nearest, below, -below, below)
 
     def narrowed(self, pole: Floats, f: Floats) -> "_Bracket":
-        """Return the bracket with a pole between the two as its newest end; f is the function there."""
-        is_same_side = (f < 0) == (self.f_newest < 0)
+        """Return the bracket after a step, which tried a pole between `newest` and `other`.
+
+        The pole becomes `newest`. It takes the place of the end at which f has the same sign, so that
+        the zero stays between the two ends.
+
+        Args:
+            pole: the pole that was tried in each column.
+            f: the function there.
+        """
+        is_same_side = (f < 0) == (self.f_newest < 0)  # else it takes the place of `other`
         return _Bracket(
             newest=pole,
             other=np.where(is_same_side, self.other, self.newest),
@@ -697,23 +737,29 @@ class _Bracket(NamedTuple):
         return closed
 
     def next_pole(self) -> Floats:
-        """Return the pole to try next: by inverse quadratic interpolation through the three poles where
-        f is smooth enough for it (Chandrupatla's criterion), else the middle.
+        """Return the pole to try next for each column, between the poles `newest` and `other`.
+
+        Where f is smooth, it is the pole at which a curve through the three known poles has f = 0
+        (inverse quadratic interpolation: the pole as a quadratic function of f). Where it is not, it is
+        the middle of `newest` and `other`, which is slower, but always halves the bracket.
         """
         newest, other, replaced, f_newest, f_other, f_replaced = self
         width = other - newest
+        # f may be infinite, or equal at two poles: `way` is then not finite, and the middle is taken
         with np.errstate(invalid="ignore", divide="ignore"):
-            # the way from the newest pole to the other, as a fraction of `width`
+            # how far to go from `newest` (0) to `other` (1), by the curve: the sum of two terms
             by_other = f_newest / (f_other - f_newest) * f_replaced / (f_other - f_replaced)
             distance = (replaced - newest) / width
             by_replaced = (
                 distance * f_newest / (f_replaced - f_newest) * f_other / (f_replaced - f_other)
             )
             way = by_other + by_replaced
+            # Chandrupatla's criterion of a smooth f: on the way from `other` (0) to `replaced` (1), the
+            # pole `newest` is at xi, and f there at phi; on a straight line both would be equal
             xi = (newest - other) / (replaced - other)
             phi = (f_newest - f_other) / (f_replaced - f_other)
             is_smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(way)
-            smallest_way = np.minimum(_NEAR / 2 / np.abs(width), 0.5)
+            smallest_way = np.minimum(_NEAR / 2 / np.abs(width), 0.5)  # stay off both ends
         way = np.clip(np.where(is_smooth, way, 0.5), smallest_way, 1 - smallest_way)
         pole: Floats = newest + way * width
         return pole
@@ -742,15 +788,18 @@ def _by_gaffke_or_student(
     by_gaffke: Callable[[Floats], Floats],
     by_student: Callable[[float, float, int], float],
 ) -> Floats:
-    """Return a limit, or a p, of each column's mean; NaN for a column of fewer than two values.
+    """Return a limit, or a p, of each column's mean, by the method that its bounds allow.
+
+    If a column has a smallest possible value, Gaffke's method (2005) applies, which holds for every
+    distribution: it counts that value as one more observation, a loss that the sample does not show.
+    Without such a value it is Student's t. NaN for a column of fewer than two values.
 
     Args:
         columns: the values of each column.
-        unseen: the smallest possible value of each column; infinite for an unbounded one.
-        by_gaffke: computes the results of several bounded columns of one length from their points, see
-            `_blocks`.
-        by_student: computes the result of an unbounded column from its mean, standard error and degrees
-            of freedom.
+        unseen: the smallest possible value of each column; infinite if there is none.
+        by_gaffke: points (1 + values, columns) -> results (columns,); the first point of each column
+            is its unseen value.
+        by_student: mean, standard error and degrees of freedom of a column -> its result.
     """
     results = np.full(len(columns), math.nan)
     for i, column in enumerate(columns):
@@ -765,9 +814,19 @@ def _by_gaffke_or_student(
 def _blocks(
     columns: Sequence[Floats], unseen: Sequence[float] | Floats
 ) -> Iterator[tuple[list[int], Floats]]:
-    """Yield the bounded columns (with a finite unseen value) of two or more values in blocks of one
-    length that fit into the cache of a processor: the positions of a block's columns, and their
-    points (1 + values, columns), of which the first row is the unseen values.
+    """Yield columns in blocks that can be computed at once, as one matrix of points.
+
+    A block has columns of the same length, and only so many that its matrix fits into the cache of a
+    processor. Columns without a finite `unseen`, or with fewer than two values, are left out.
+
+    Args:
+        columns: the values of each column.
+        unseen: the smallest possible value of each column, which counts as one more observation: a loss
+            that the sample does not show. Infinite if there is none.
+
+    Yields:
+        The positions in `columns` of the block's columns, and their points (1 + values, columns); the
+        first row has the unseen values.
     """
     by_length: dict[int, list[int]] = {}  # length -> positions of columns
     for i, column in enumerate(columns):
@@ -783,8 +842,8 @@ def _blocks(
 
 
 def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float, float, float]:
-    """Compute Tango's (1998) interval (low, high) of (wins - losses) / n, and the p of "it is 0",
-    McNemar's without continuity correction. Both sides must have won a query.
+    """Compute the interval (low, high) of (wins - losses) / n by Tango (1998), and the p of "it is 0" by
+    McNemar, without continuity correction. Both sides must have won a query.
 
     Compared with Fagerland, Lydersen & Laake 2014 ("Recommended tests and confidence intervals for paired
     binomial proportions", Statistics in Medicine 33), on the data of Bentur et al. 2009: -0.517 to

@@ -70,7 +70,8 @@ class Pilot(NamedTuple):
                 self.deviation, self.n, n, alpha, self.width
             )
             return _mean_power(effect, n, deviations, critical)
-        # as many questions differ as the pilot lets expect, and at least as many as the effect takes
+        # values of 0 and 1: the rate of questions that differ is drawn as the pilot lets expect, and
+        # is at least the effect, since each question that differs moves the mean by 1 / n
         rates = np.maximum(_likely_rates(self.differing, self.n), effect)
         if n <= _MAX_EXACT:
             _, weights = _nodes()
@@ -125,6 +126,9 @@ class Pilot(NamedTuple):
     def _n_with_half_width(self, room: float, alpha: float, limit: int) -> int:
         """Return the smallest number of pairs whose safe interval has a half width below `room`;
         `limit` if that is larger.
+
+        The half width is slow to compute, its lower bound `_smallest_half_width` is fast: the search
+        begins where the bound fits.
         """
 
         def may_fit(n: int) -> bool:
@@ -148,6 +152,8 @@ class Pilot(NamedTuple):
         if self.deviation <= TIE:
             return smallest
         ranges = np.array([self.width / self.deviation])
+        # Gaffke's limit counts the largest possible loss as one more value, or as half of one at
+        # alpha / 2; the nearer limit is taken
         by_whole = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
         if by_whole <= smallest:
             return smallest
@@ -254,10 +260,15 @@ def _likely_critical_means(
 
 
 def _critical_means(true_deviations: Floats, n: int, alpha: float, width: float) -> Floats:
-    """Compute the sample mean from which the safe interval of `n` pairs excludes 0: a row per true
-    deviation, a column per deviation that the sample may have.
+    """Compute how large the mean of `n` pairs must be for their safe interval to exclude 0.
 
-    `width` is the largest possible difference; if it is infinite the interval is Student's.
+    The interval has the farthest of three limits: Student's; Gaffke's, which counts the largest possible
+    loss as one more value (`by_whole`) or as half of one (`by_half`, at alpha / 2); and the rule of
+    three, for losses that no pair of the sample shows. If `width`, the largest possible difference, is
+    infinite, it is Student's.
+
+    Returns:
+        A row per true deviation, a column per deviation that the sample may have.
     """
     from scipy.special import stdtrit
 
@@ -281,8 +292,8 @@ def _interpolated(ranges: Floats, known_ranges: Floats, known_means: Floats) -> 
 
 
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:
-    """Compute the exact power of `n` 0/1 differences with the mean `effect`, for each rate of questions
-    that differ (rates,).
+    """Compute the exact power of `n` questions scored 0 or 1, whose true mean difference is `effect`: the
+    probability of a decision. One result for each rate of questions that differ (rates,).
     """
     from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
@@ -300,12 +311,13 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
 
 
 def _wins_that_decide(m: Ints, n: int, alpha: float) -> Floats:
-    """Return for each number `m` of questions that differ, of `n`, how many of them one side must win
-    for a decision; m + 1 where no number is enough.
+    """Return how many questions one side must win for a decision, if `m` of `n` questions differ; m + 1
+    if even all m are not enough. One result for each entry of `m`.
 
-    It takes more than (m + z sqrt(m)) / 2 (Tango's test of no difference). If that is all m, the p of
-    `safe_intervals` must be below alpha: Student's p, the p of the rule of three, and the smaller one
-    of Gaffke's (2^-m, or by a beta distribution where the unseen value has half its weight).
+    It takes more than (m + z sqrt(m)) / 2 wins (Tango's test of no difference). If that is all m, the
+    other side wins none, and the p of `safe_intervals` decides: the largest of Student's p, the p of the
+    rule of three, and Gaffke's (2^-m, or by a beta distribution where the unseen value, the largest
+    possible loss, counts as half an observation).
     """
     from scipy.special import betainc, ndtri, stdtr
 

@@ -152,11 +152,12 @@ def _growth_against_leader(
 
 
 def _growth(change: Floats, low: Floats, control: Floats) -> Floats:
-    """Return the logarithm of the factor by which each draw changes the capital, (draws, bets).
+    """Return the logarithm of the factor by which each draw changes a bettor's capital, (draws, bets).
 
-    A bet is against a mean change of 0 or less over all draws. If the mean is 0, the draws that are
-    left have a mean that follows from the earlier ones (`supposed`); the bettor gains as far as the
-    next change is above it, in proportion to a stake that is chosen by the earlier changes.
+    A bet is against the claim that the mean change over all draws is 0 or less; a large capital refutes
+    it. If the mean were 0, the mean of the draws that are left would follow from the earlier ones
+    (`supposed`). The bettor gains as far as the next change is above it, and loses as far as it is
+    below, in proportion to a stake that is chosen by the earlier changes.
 
     Args:
         change: changes of each question so far (draws so far, questions of a draw, bets).
@@ -197,7 +198,8 @@ def _earlier_sum(values: Floats) -> Floats:
 def _lower_limits(values: Floats, bounds: tuple[int, int], population: int, alpha: float) -> Floats:
     """Return a lower limit of the mean after each draw (draws,); all hold at once.
 
-    Many supposed means are bet against; the limit is the largest one up to which all are refuted.
+    A bettor bets against each of many supposed means, from low to high, that the true mean is no larger;
+    a capital of 1 / alpha refutes it. The limit is the last mean before the first that is not refuted.
 
     Args:
         values: (draws so far, questions of a draw), between `bounds`.

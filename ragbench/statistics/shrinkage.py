@@ -72,8 +72,15 @@ def expected_gain(gains: pd.DataFrame, *, seed: int = 0) -> ExpectedGain:
 
 
 def _expected_luck(gains: Floats, seed: int) -> float:
-    """Estimate the mean error of the gain of the best configuration, from the gains of all of them over
-    the baseline (configurations, questions); see `expected_gain`.
+    """Estimate how much of the best configuration's mean gain is luck.
+
+    The best of many was lucky, too. So the choice is repeated with drawn errors: true gains are
+    estimated, errors with the covariance of the observed means are added, and the mean error of the
+    winners is the luck.
+
+    Args:
+        gains: over the baseline (configurations, questions).
+        seed: of the draws.
     """
     n_questions = gains.shape[1]
     with_baseline = np.vstack([np.zeros(n_questions), gains])  # the baseline is row 0
@@ -88,8 +95,10 @@ def _expected_luck(gains: Floats, seed: int) -> float:
 
 
 def _shrunk(means: Floats, covariance: Floats) -> Floats:
-    """Return means that are shrunk towards their mean until they vary as much as true means: by their
-    variance minus the variance of their errors, which have this covariance.
+    """Estimate true means from observed means, which vary more because of their errors.
+
+    The means are moved towards their common mean until their variance is the observed variance minus
+    the variance of the errors, which have this covariance.
     """
     n = len(means)
     # of errors about their mean, as `variance` is of the means about theirs

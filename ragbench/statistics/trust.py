@@ -227,7 +227,7 @@ def _looks_taken(
     share_open: float,
     settled_part: float,
 ) -> list[_LookTaken]:
-    """Return the looks at the test that were due by now, in order; each uses the labels until then.
+    """Return the looks (interim tests) that were due by now, in order; each uses the labels until then.
 
     Args:
         labels: question -> people's value, in the order of labelling.
@@ -253,10 +253,14 @@ def _looks_taken(
 def _interval_at(
     look: _LookTaken, decided_after: int | None, looks: _Looks, alpha: float, margin: float
 ) -> tuple[float, float]:
-    """Return the interval at the last look taken: the stage-wise one if no earlier look decided, else
-    the wider repeated one. `decided_after` is the number of labels at the first look that decided.
+    """Return the interval at the last look (interim test) taken.
+
+    If no earlier look decided, it is the stage-wise interval, which holds if labelling stops at the
+    decision. After labelling beyond the decision it is the wider repeated interval, which holds at
+    all looks at once. `decided_after` is the number of labels at the first look that decided.
     """
-    if decided_after in (None, look.n_labels):
+    no_earlier_look_decided = decided_after in (None, look.n_labels)
+    if no_earlier_look_decided:
         below, above = _stagewise_reaches(look, looks, alpha, margin)
     else:
         below = above = look.reaches[look.number]
@@ -266,10 +270,10 @@ def _interval_at(
 def _stagewise_reaches(
     look: _LookTaken, looks: _Looks, alpha: float, margin: float
 ) -> tuple[float, float]:
-    """Return how far the stage-wise interval of a look, the first that may decide, reaches below and
-    above the estimate.
+    """Return how far the stage-wise interval of a look reaches below and above the estimate.
 
-    It is computed for a normal estimate (`_stagewise_distances`); numbers of standard errors are
+    The stage-wise interval allows for the earlier looks, which could have decided and did not. It is
+    computed for a normal estimate (`_stagewise_distances`); numbers of standard errors are
     translated from Student's distribution to the normal one and back.
     """
     z = np.clip(ndtri(stdtr(look.freedom, look.middle / look.error)), -8, 8)
@@ -356,10 +360,12 @@ class _Looks(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _looks(size: int, alpha: float) -> _Looks:
-    """Return the looks of a sequential test at labels drawn from `size` questions: for each the number
-    of labels, the information, and the limit of the score (in standard errors) beyond which it decides.
+    """Plan a sequential test, which may decide at several looks, while `size` questions are labelled one
+    after the other.
 
-    Over all looks a false decision has probability `alpha`, which is spent as the information grows.
+    Each look has its number of labels, the information (about the number of labels; more if few questions
+    are left), and the limit of the score: beyond so many standard errors it decides. Over all looks a
+    false decision has probability `alpha`, which is spent as the information grows.
     The limits are found by numerical integration (Armitage, McPherson & Rowe 1969): the score is a
     Brownian motion in the time of the information.
     """
@@ -395,8 +401,15 @@ class _Undecided(NamedTuple):
     information: float
 
     def at_look(self, information: float, low: float, high: float) -> _Undecided:
-        """Return the distribution after the next look, which leaves a score undecided if its size is
-        from `low` to `high`, with either sign.
+        """Return the distribution of the score after the next look, if that look is undecided, too: if
+        the score is from `low` to `high`, or from -`high` to -`low`.
+
+        The score changes by a normal step from this look to the next; the integral over the old scores
+        is a weighted sum over nodes (Gauss).
+
+        Args:
+            information: at the next look.
+            low, high: limits of the size of the score.
         """
         step = math.sqrt(information - self.information)  # the standard deviation of the change
         half = (high - low) / 2
@@ -494,7 +507,12 @@ def _standardised(proxies: pd.DataFrame) -> Floats:
 
 
 def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, float]:
-    """Return the estimate of the mean over all questions, and its standard error.
+    """Estimate the mean label of all questions from the labels of some; return it with its standard
+    error.
+
+    A label is predicted from the question's proxies (the values of judges); the mean of all predictions
+    is corrected by their mean error on the labelled questions, in each stratum (a group of questions
+    of which a random sample is labelled).
 
     Args:
         x: the proxies of all questions (questions, 1 + proxies), see `_standardised`.
@@ -518,8 +536,9 @@ def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, fl
 
 
 def _stratified_error(errors: Floats, stratum: Ints, sizes: Ints, unseen_squares: float) -> float:
-    """Return the standard error of the mean prediction error of all questions, from the labelled ones,
-    which are a sample without replacement from each stratum.
+    """Return the standard error of the mean prediction error of all questions, known from the labelled
+    ones. These are a random sample of each stratum (group of questions), without replacement, so that a
+    stratum whose questions are all labelled adds no error.
 
     Args:
         errors: of the predicted labels (labels,).
@@ -532,6 +551,7 @@ def _stratified_error(errors: Floats, stratum: Ints, sizes: Ints, unseen_squares
     mean_errors = np.bincount(stratum, errors, len(sizes)) / np.maximum(counts, 1)
     squares = np.bincount(stratum, (errors - mean_errors[stratum]) ** 2, len(sizes))
     variances = (squares + unseen_squares * sizes / n) / np.maximum(counts - 1, 1)
+    # of each stratum: its part of the squared error of the mean
     unlabelled = 1 - counts / np.maximum(sizes, 1)
     squared_errors = (sizes / n) ** 2 * unlabelled * variances / np.maximum(counts, 1)
     return math.sqrt(squared_errors.sum())

@@ -50,10 +50,8 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
     """
     verdicts_by_annotator: dict[str, list[float]] = {}
     for annotation in _objects_in(sample, "annotations"):
-        names = ("annotator_id", "annotator", "annotator_name")
-        annotator = next((annotation[name] for name in names if name in annotation), "")
         if verdicts := _verdicts_of_annotation(annotation):
-            verdicts_by_annotator.setdefault(str(annotator), []).extend(verdicts)
+            verdicts_by_annotator.setdefault(_annotator_of(annotation), []).extend(verdicts)
     person = _mean([min(verdicts) for verdicts in verdicts_by_annotator.values()])
     if sample["annotations"] == []:
         person = 1.0
@@ -67,6 +65,14 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
         "system": _system_in(fields),
         "person": person,
     }
+
+
+def _annotator_of(annotation: Record) -> str:
+    """Return the annotator of an annotation in FaithBench; "" if it names none."""
+    for name in ("annotator_id", "annotator", "annotator_name"):
+        if name in annotation:
+            return str(annotation[name])
+    return ""
 
 
 def _verdicts_of_annotation(annotation: Record) -> list[float]:
