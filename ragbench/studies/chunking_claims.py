@@ -25,8 +25,9 @@ Tables = Mapping[str, pd.DataFrame]
 def count_claims(tests: Tests) -> pd.DataFrame:
     """Count the claims at k = 5, and how many of them hold or are reversed at each budget of tokens.
 
-    A claim is a pair of chunkings of which one is significantly better at k = 5. It holds where the
-    same one is significantly better at the budget, and is reversed where the other one is.
+    A claim is a pair of chunkings of which one is significantly better at k = 5, that is, by its five
+    best chunks. It holds at a budget if the same one is significantly better by its best chunks with so
+    many tokens together, and is reversed if the other one is.
 
     Args:
         tests: as `compare_chunkings` returns them.
@@ -44,6 +45,7 @@ def count_claims(tests: Tests) -> pd.DataFrame:
         counts = {"claims": (claims != 0).sum(axis=1)}
         for tokens in BUDGETS:
             at_budget = tests[collection, retriever, f"span_recall@{tokens}tok"].signs
+            # the product of two signs: -1 if they are opposite, 1 if they are equal, 0 if undecided
             counts[f"reversed {tokens}"] = (claims * at_budget == -1).sum(axis=1)
             counts[f"holds {tokens}"] = (claims * at_budget == 1).sum(axis=1)
         table = pd.DataFrame(counts).rename_axis("sample").reset_index()
@@ -108,11 +110,18 @@ def _fractions_with_intervals(totals_by_sample: pd.DataFrame, draws: int) -> dic
 
 
 def claims_table(fractions: pd.DataFrame) -> pd.DataFrame:
-    """Write the number of claims ("chunking A beats B at k = 5") of each collection, and the fractions
-    that are reversed and hold at each budget of tokens as "60 % [48, 67]", with 95 % intervals.
+    """Write the table of claims, a row for each collection.
+
+    A claim is "chunking A beats B at k = 5". It is reversed at a budget of tokens if B beats A there, and
+    holds if A still beats B.
 
     Args:
-        fractions: as `claim_fractions` returns them.
+        fractions: as `claim_fractions` returns them; only the claims by recall (`AT_K`) are written.
+
+    Returns:
+        The numbers of documents, questions and claims; and for each budget the percentage of the claims
+        that are reversed (`reversed at 500`) and that hold (`holds at 500`), with its 95 % interval, as
+        "60 % [48, 67]".
     """
     at_k = fractions[fractions["measure"] == AT_K].set_index("collection")
     table = at_k[["documents", "questions", "claims"]].copy()
@@ -120,9 +129,10 @@ def claims_table(fractions: pd.DataFrame) -> pd.DataFrame:
         name, tokens = outcome.split()  # such as "reversed 500"
         columns = [outcome, f"{outcome} low", f"{outcome} high"]
         percentages = at_k[columns].mul(100).round().astype(int)
-        table[f"{name} at {int(tokens):,}"] = [
-            f"{value} % [{low}, {high}]" for value, low, high in percentages.itertuples(index=False)
-        ]
+        texts = []  # one for each collection
+        for value, low, high in percentages.itertuples(index=False):
+            texts.append(f"{value} % [{low}, {high}]")
+        table[f"{name} at {int(tokens):,}"] = texts
     return table
 
 
@@ -217,10 +227,11 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
             "retriever": retriever,
             "chunkings": len(at_k.means),
             "claims at k = 5": count["claims"],
-            "winner at k = 5": " ".join(map(str, winner)),
+            "winner at k = 5": " ".join(map(str, winner)),  # chunker, size and overlap
             "detectable": _ERRORS_DETECTABLE * np.median(at_k.errors),
         }
         for tokens in BUDGETS:
+            # of each chunking, by the recall of its best chunks with so many tokens together
             means = tests[collection, retriever, f"span_recall@{tokens}tok"].means
             ranks = means.rank(ascending=False, method="min")
             n_claims = max(count["claims"], 1)
@@ -256,6 +267,7 @@ def explained_variance(tests: Tests) -> pd.DataFrame:
         deviations = means["mean"] - means["mean"].mean()
         row: dict[str, object] = {"collection": collection, "measure": measure}
         for factor in ("retriever", "size", "chunker", "overlap"):
+            # for each chunking the mean deviation of those with the same value of the factor
             between = deviations.groupby(means[factor]).transform("mean")
             row[factor] = (between**2).sum() / (deviations**2).sum()
         rows.append(row)

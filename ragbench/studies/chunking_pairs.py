@@ -69,7 +69,11 @@ class Samples:
 
 
 def draw_samples(table: pd.DataFrame, draws: int, rng: np.random.Generator) -> Samples:
-    """Draw documents with replacement; where a collection has fewer than 20, questions within them, too.
+    """Draw samples of a collection: its documents, with replacement, each with all its questions. If there
+    are fewer than 20 documents, the questions within them are drawn, too.
+
+    The first sample is the data themselves. Then, with fewer than 20 documents only, one sample for each
+    document alone; then the draws.
 
     Args:
         table: a table of `load_chunkings`; its columns query_id and document count here.

@@ -31,11 +31,11 @@ def joined_by_title(data: Dataset) -> Dataset:
 
     A joined document is its title and then the texts, with an empty line before each.
     """
-    joined: dict[str, str] = {}  # title -> text so far
-    moved_to = {}  # id of a document -> its title, and how far its text moves
+    joined: dict[str, str] = {}  # title -> text of the joined document so far
+    moved_to = {}  # id of a document -> id of the joined one (the title), and how far its text moves
     for document in data.corpus.values():
         text_before = joined.get(document.title, document.title) + "\n\n"
-        old_start = document.full_text.index(document.text)
+        old_start = document.full_text.index(document.text)  # behind the title
         moved_to[document.doc_id] = document.title, len(text_before) - old_start
         joined[document.title] = text_before + document.text
     cases = {}

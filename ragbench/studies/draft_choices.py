@@ -31,6 +31,7 @@ PEOPLE = "people"
 def drafted_sets(data: Dataset) -> dict[str, Dataset]:
     """Draft 100 questions of each kind that the documents allow: kind -> data with these questions.
 
+    A draft is a question that a program takes from a document, whose place is then the evidence.
     "heading" and "sentence" are the kinds of `ragbench testset draft`, which take a heading or a
     sentence as the question; "paragraph" has the questions of "sentence" with the whole paragraph as
     evidence.
@@ -62,8 +63,8 @@ def with_paragraph(case: Case, data: Dataset) -> Case:
 
 
 def score_by_questions(data: Dataset) -> pd.DataFrame:
-    """Score 36 configurations by the collection's own questions and by questions of each kind that are
-    drafted from its documents.
+    """Score 36 configurations by the collection's own questions, and by drafts of each kind: questions
+    that a program takes from its documents.
 
     Returns:
         Columns retriever, chunker, size; questions, "people" (of the collection) or a kind of
@@ -104,8 +105,8 @@ def rank_by_questions(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def agreement_of_drafts(ranking: pd.DataFrame) -> pd.DataFrame:
-    """Compare the ranking of configurations by each kind of drafted question with that by people's
-    questions.
+    """Compare two rankings of configurations: by drafted questions of each kind, and by people's
+    questions. Kendall's tau is 1 if they agree, 0 if they have nothing to do with each other.
 
     Args:
         ranking: as `rank_by_questions` returns it.
@@ -166,10 +167,11 @@ def spread_of_agreement(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _spread(by_people: pd.DataFrame, by_drafts: pd.DataFrame) -> dict[str, float]:
-    """Return the intervals of `spread_of_agreement` for one kind of draft.
+    """Compute how far chance moves the agreement of drafted with people's questions, for one kind of
+    draft: the intervals of `spread_of_agreement`.
 
-    `_tau` compares two rankings of configurations; `_regret` is what the best configuration by drafts
-    loses to the best one by people.
+    Both sets of questions are sampled many times. Each time `_tau` compares the two rankings of the
+    configurations, and `_regret` is what the best configuration by drafts loses to the best by people.
 
     Args:
         by_people: scores on people's questions, questions down and configurations across.

@@ -159,13 +159,13 @@ def _real_experiments(
         differences = scores[:, second] - scores[:, first]
         mean = float(differences.mean())
         if abs(mean) >= _NEAR:
-            scenario, truth, weights = with_difference, mean, None
+            scenario, truth, weights = with_difference, mean, None  # all questions weigh the same
         else:
             scenario, truth, weights = without_difference, 0.0, tilted_weights(differences)
             if weights is None:
                 continue
         questions = rng.choice(len(scores), n, p=weights)
-        if n_missing[scenario]:
+        if n_missing[scenario]:  # else this scenario has enough, and the other one is awaited
             n_missing[scenario] -= 1
             yield Experiment(scenario, truth, scores[questions, first], scores[questions, second])
 
@@ -251,10 +251,11 @@ def _p_of_student(differences: Floats) -> Floats:
 
 
 def _p_of_tiers(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return p of each experiment (row) by `rb.statistics.compare`: of its safe tier, and of its likely
-    tier, which is less cautious; 1 where there is none.
+    """Return two p of each experiment (row) by `rb.statistics.compare`; 1 where there is none.
 
-    Each experiment is passed as a measure, `_AT_ONCE` in a call, because single calls are slow.
+    The p of the safe tier holds for every distribution of the scores; the p of the likely tier is
+    Student's, which finds more. Single calls are slow, so many experiments (`_AT_ONCE`) are passed in
+    one call, each as if it were a measure.
     """
     tables = []
     for start in range(0, len(before), _AT_ONCE):
@@ -282,8 +283,10 @@ def _as_measures(scores: Floats) -> pd.DataFrame:
 
 
 def compute_error_rates(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Compute how often each test is right and wrong, by scenario and number of questions; the
-    collections together make one scenario without a difference, and one with.
+    """Compute how often each statistical test is right and wrong, by scenario and number of questions.
+
+    The experiments with real scores make two scenarios over all collections: without and with a true
+    difference.
 
     Args:
         decisions: as `decide_all` returns them.
@@ -348,29 +351,36 @@ def decide_all(
 
 
 def error_rates_findings(rates: pd.DataFrame) -> list[str]:
-    """Write the findings on the rates, a sentence for each test: how often it calls a difference at most
-    where there is none (on generated and on real scores), how many real differences it finds, and how
-    often it calls the worse system better.
+    """Write the findings on the error rates, a sentence for each statistical test in `TESTS`.
+
+    A sentence has three parts:
+
+    - how often the test at most calls a difference where there is none: the worst generated scenario,
+      and the worst rate on real scores;
+    - how many of the true differences on real scores it finds, for each number of questions;
+    - how often at most it calls the worse system better, in the scenario "hidden loss".
 
     Args:
-        rates: as `compute_error_rates` returns them.
+        rates: as `compute_error_rates` returns them: a row for each scenario, number of questions and
+            test, with the fractions `called`, `right` and `wrong`.
     """
     lines = []
     for test in TESTS:
         rows = rates[rates["test"] == test]
         is_real = rows["scenario"].str.startswith("real")
         has_difference = rows["has_difference"]
-        without_difference = rows[~has_difference & ~is_real]
-        worst = without_difference.sort_values("called", ascending=False, kind="stable").iloc[0]
-        level = rows[~has_difference & is_real]["called"].max()
+        generated = rows[~has_difference & ~is_real]
+        worst_generated = generated.sort_values("called", ascending=False, kind="stable").iloc[0]
+        worst_real_rate = rows[~has_difference & is_real]["called"].max()
         power_by_n = rows[has_difference & is_real].set_index("n")["right"]
         powers = ", ".join(f"{power_by_n[n]:.0%}" for n in SIZES)
-        wrong_winners = rows[rows["scenario"] == "hidden loss"]["wrong"].max()
+        wrong_rate = rows[rows["scenario"] == "hidden loss"]["wrong"].max()
         lines.append(
-            f"{test}: where nothing differs it calls a difference in up to {worst['called']:.0%} "
-            f"({worst['scenario']}, {worst['n']} questions), on real scores in up to {level:.0%}; of "
+            f"{test}: where nothing differs it calls a difference in up to "
+            f"{worst_generated['called']:.0%} ({worst_generated['scenario']}, "
+            f"{worst_generated['n']} questions), on real scores in up to {worst_real_rate:.0%}; of "
             f"real differences it finds {powers} (n = {', '.join(map(str, SIZES))}); it names the "
-            f"worse system the winner in up to {wrong_winners:.0%} where 5 % of the questions hide "
+            f"worse system the winner in up to {wrong_rate:.0%} where 5 % of the questions hide "
             "the loss."
         )
     return lines

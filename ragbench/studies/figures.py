@@ -57,7 +57,7 @@ def _plot_scenarios(axes: Axes, rates: pd.DataFrame, column: str, tests: list[st
     """Draw a column of the rates: a line for each test, and on it a marker for each scenario."""
     colours = [_colour_of_test(test) for test in tests]
     for number, scenario in enumerate(dict.fromkeys(rates["scenario"])):
-        rows = rates[rates["scenario"] == scenario].set_index("test").loc[tests]
+        rows = rates[rates["scenario"] == scenario].set_index("test").loc[tests]  # a row per test
         heights = np.arange(len(tests)) + 0.09 * (number - 3)  # so that no mark hides another
         marker = "osD^vPX<"[number]
         axes.scatter(rows[column], heights, c=colours, marker=marker, s=36, label=scenario)
@@ -96,8 +96,8 @@ _FILLED = ("better", "worse")
 
 
 def plot_arms(comparison: pd.DataFrame) -> Figure:
-    """Draw the difference of every arm from the plain hybrid search on every collection, in its safe
-    interval; filled marks are decided by the safe tier. Best mean first.
+    """Draw how every arm (a configuration of the search) differs from the plain hybrid search on every
+    collection: a mark in its safe interval, filled if the interval decides. Best mean first.
 
     Args:
         comparison: as `compare_arms` returns it: a row for each arm and collection.

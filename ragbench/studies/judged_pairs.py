@@ -25,8 +25,9 @@ def model_verdicts(rng: np.random.Generator) -> pd.DataFrame:
     """Draw verdicts on 12 systems and 301 questions from a model of a biased judge.
 
     Systems rise in skill, questions are of normal difficulty, and people call an answer right with the
-    probability of a logistic curve. The judge repeats people's verdict but for 12 % of the answers; a
-    wrong answer of every second system, whose style it likes, it calls right in a further 15 %.
+    probability of a logistic curve. The judge gives people's verdict, with two errors: 12 % of its
+    verdicts are the opposite; and it likes the style of every second system, of whose wrong answers it
+    calls a further 15 % right.
 
     Returns:
         A row per answer: system, question, person, judge (both verdicts are True or False).
@@ -68,7 +69,7 @@ def pair_differences(verdicts: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def compare_with_people(differences: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Count for how many pairs of systems a judge alone contradicts people's verdicts.
+    """Count for how many pairs of systems each judge alone contradicts people's verdicts.
 
     Args:
         differences: of each pair, as `pair_differences` returns them.
@@ -169,7 +170,7 @@ def _estimate_corrected(pair: pd.DataFrame, judge: str, labelled: Ints) -> Estim
     by_judge = pair[judge].to_numpy()
     labels = pair["person"].to_numpy()[labelled]
     predictions = by_judge[labelled]
-    (variance, covariance), _ = np.cov(predictions, labels)
+    (variance, covariance), _ = np.cov(predictions, labels)  # of the predictions; with the labels
     weight = min(max(covariance / variance, 0.0), 1.0) if variance > 0 else 0.0
     errors = labels - weight * predictions
     value = weight * by_judge.mean() + errors.mean()
@@ -245,13 +246,14 @@ def _label_in_order(
     proxies = table[judges]
     labels = table["person"]
     difference = labels.mean()
-    # One question stays unlabelled, because with all labels there is nothing to estimate.
+    # How many labels decide? One question stays unlabelled here, because with all labels there is
+    # nothing to estimate.
     estimate = estimate_difference(proxies, labels.loc[list(order[:-1])])
-    n_labels = estimate.decided_after or len(table)
+    n_labels = estimate.decided_after or len(table)  # all if none decide
     at_decision = estimate_difference(proxies, labels.loc[list(order[:n_labels])])
     low, high = at_decision.ci_low, at_decision.ci_high
     holds = low is not None and high is not None and low - 1e-9 <= difference <= high + 1e-9
-    wrong_decision = "worse" if difference > 0 else "better"
+    wrong_decision = "worse" if difference > 0 else "better"  # of the second system
     return LabelledUntilDecided(n_labels, holds, at_decision.decision == wrong_decision)
 
 

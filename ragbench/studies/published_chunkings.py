@@ -35,7 +35,8 @@ _OUR_NAMES = {
 
 
 def published_chunkings(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Put published numbers above the numbers of the collection that has the published chunk sizes.
+    """Return the published numbers of a set of chunkings, and below them our numbers of the same
+    chunkings, from the collection on which these were searched.
 
     Args:
         tables: as `load_chunkings` returns them.
@@ -69,7 +70,7 @@ def published_table(numbers: pd.DataFrame) -> pd.DataFrame:
         numbers: as `published_chunkings` returns them.
     """
     sizes = numbers["size"].map(" {:.0f}".format) + numbers["overlap"].map("/{}".format)
-    without_size = " nan/0"  # of chunkers that choose it themselves, such as "GPT-4o"
+    without_size = " nan/0"  # instead of such as " 400/200": GPT-4o as a chunker has no size
     texts = pd.DataFrame({"source": numbers["source"]})
     texts["chunking"] = numbers["chunker"] + sizes.str.replace(without_size, "")
     measures = list(_OUR_NAMES.values())

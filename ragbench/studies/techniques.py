@@ -114,7 +114,8 @@ def _tokens_of_index(pipeline: Pipeline, data: Dataset, index_text: str) -> int:
 
 def _tokens_handed_over(run: Run, passages: Sequence[Chunk]) -> float:
     """Compute the mean number of tokens in the best passages of a question."""
-    best_ids = [list(scores)[:N_PASSAGES] for scores in run.values()]  # of each question
+    # the ids of the best passages of each question; a run has the best one first
+    best_ids = [list(scores)[:N_PASSAGES] for scores in run.values()]
     all_best_ids = set().union(*best_ids)
     texts = {
         passage.chunk_id: passage.text for passage in passages if passage.chunk_id in all_best_ids
@@ -135,8 +136,8 @@ def load_arms(folder: str | Path) -> dict[str, pd.DataFrame]:
 
 
 def compare_arms(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd.DataFrame:
-    """Compare each arm with the plain hybrid search, by `rb.statistics.compare_all`; the family of
-    Holm's correction is the arms of one collection.
+    """Compare each arm (a configuration of the search) with the plain hybrid search on each collection,
+    by `rb.statistics.compare_all`. P-values are corrected (Holm) for the number of arms.
 
     Args:
         arms: collection -> the scores of all arms on it, as of `load_arms`.
@@ -160,8 +161,8 @@ def compare_arms(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -
 
 
 def differences_by_collection(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Write the difference of each arm on each collection, with its safe interval and its decision,
-    as "+0.031 [+0.002, +0.060] better".
+    """Write how each arm (a configuration of the search) differs from the plain hybrid search on each
+    collection, with the safe interval and the decision, as "+0.031 [+0.002, +0.060] better".
 
     Args:
         comparison: as of `compare_arms`.
@@ -216,8 +217,9 @@ def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd
 
 
 def _best_elsewhere(means_here: pd.Series, means_there: pd.Series) -> dict[str, object]:
-    """Return the best arm on one collection, its rank on another, and its gain there over the plain
-    hybrid search, from the mean of each arm on both.
+    """Return how the best arm on one collection does on another one: `best`, its name; `its_rank` there;
+    and `gain`, its difference there from the plain hybrid search. An arm is a configuration of the
+    search; `means_here` and `means_there` have the mean score of each.
     """
     best = str(means_here.idxmax())
     ranks_there = means_there.rank(ascending=False, method="min")
@@ -229,8 +231,8 @@ def _best_elsewhere(means_here: pd.Series, means_there: pd.Series) -> dict[str, 
 
 
 def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, float]:
-    """Return the ends of the middle 95 % of Kendall's tau between two rankings of arms by samples of
-    the questions, drawn with replacement.
+    """Return how far chance moves Kendall's tau, the agreement of two rankings of the arms (1 if they are
+    equal): the ends of the middle 95 % of taus if questions are drawn anew, with replacement.
 
     Args:
         first: scores on one collection, questions down and arms across.
@@ -251,7 +253,8 @@ def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, fl
 
 
 def costs(arms: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Compute what each arm costs, and how many times as much as the plain hybrid search.
+    """Compute what each arm (a configuration of the search) costs in tokens, and how many times as much as
+    the plain hybrid search.
 
     Args:
         arms: collection -> the scores of all arms on it, as of `load_arms`.
@@ -272,7 +275,8 @@ def costs(arms: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def summarise_decisions(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Count the decisions on each arm over the collections, next to its mean difference.
+    """Count over the collections how often each arm (a configuration of the search) was better, worse or
+    undecided, next to its mean difference from the plain hybrid search.
 
     Args:
         comparison: as of `compare_arms`.
@@ -306,6 +310,7 @@ def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> 
         for _, row in comparison[comparison["decision"] == "better"].iterrows()
     ]
     tau = transferred["tau"]
+    # the decision on the best arm of one collection, on each other collection
     elsewhere = transferred.merge(
         comparison, left_on=["best", "used_on"], right_on=["arm", "collection"]
     )
