@@ -119,8 +119,10 @@ def _unanswerable(gold_by_query: gold.GoldByQuery) -> list[str]:
 
 
 def read_corpus(path: Path) -> Mapping[str, Document]:
-    """Return the documents of a corpus.jsonl by their id, in memory; for a file of
-    `large.LARGE_BYTES` or more, return a mapping that reads each document from a database on disk.
+    """Return the documents of a corpus.jsonl by their id.
+
+    They are held in memory. Of a file of `large.LARGE_BYTES` or more they stay in a database on disk,
+    and the mapping reads each when it is asked for.
     """
     if path.stat().st_size >= large.LARGE_BYTES:
         return large.large_corpus(path)
@@ -159,7 +161,7 @@ def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
         qrels_file=str(path),
         corpus_file=str(queries.with_name("corpus.jsonl")),
     )
-    loader.corpus = corpus
+    loader.corpus = corpus  # it reads no documents if it has some
     with warnings.catch_warnings(action="ignore"), suppress(LookupError):
         # it raises LookupError for a judged query that does not exist, after it has read all files
         loader.load_custom()
@@ -179,7 +181,7 @@ def check_qrels(path: Path) -> Qrels:
     """
     qrels: Qrels = {}
     rows = _numbered_rows(path)
-    number, header = next(rows, (1, []))
+    number, header = next(rows, (1, []))  # an empty file has an empty header, which is refused
     with located(f"{path}, line {number}"):
         _check_header(header)
     for number, row in rows:

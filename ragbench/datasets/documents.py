@@ -96,12 +96,13 @@ def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
     repeat at the top or the bottom of pages, or differ there in the page number alone.
     """
     pages_of_text = [[line.strip() for line in page if line.strip()] for page in pages]
+    # of each page: row of a line at its top or bottom -> forms of this line
     margins = [_margin(page, number) for number, page in enumerate(pages_of_text)]
-    # Form of a line in a margin -> number of pages with it. A line has two forms: it as it is, and with
-    # its numbers relative to the number of the page.
+    # Form of a line -> number of pages with it in a margin. A line has two forms: as it is, and with its
+    # numbers relative to the number of the page, so that "Page 3" on page 3 equals "Page 4" on page 4.
     n_pages_with: Counter[str] = Counter()
     for margin in margins:
-        n_pages_with.update(set().union(*margin.values()))
+        n_pages_with.update(set().union(*margin.values()))  # each form once for a page
     min_pages = max(2, min(_REPEATED, len(pages_of_text)))
     for page, margin in zip(pages_of_text, margins, strict=True):
         for row, line in enumerate(page):

@@ -81,7 +81,7 @@ def beir_folder(name: str) -> Path:
         raise ConfigError(
             f"RAGBENCH_BEIR_URL is {base!r}; expected a URL that starts with http:// or https://"
         )
-    archive, _, part = name.partition("/")
+    archive, _, part = name.partition("/")  # cqadupstack.zip holds "cqadupstack/android" and others
     is_official = base == OFFICIAL_URL
     is_misspelt = is_official and archive not in MD5 and nearest(archive, MD5)
     if is_misspelt or not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):

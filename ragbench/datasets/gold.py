@@ -123,7 +123,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
         with located(f"{path}, line {line_number}"):
             quoted = _spans_of_quotes(line, dataset.corpus)
         selected = _spans_of_selected_sentences(line, dataset.corpus)
-        if None in selected:
+        if None in selected:  # a sentence that its passage does not have
             incomplete.append(case.query_id)
         spans = [*quoted, *filter(None, selected)]
         cases.append(_labelled(case, line, spans))
@@ -146,7 +146,8 @@ def _labelled(case: Case, line: GoldLine, spans: Sequence[Span]) -> Case:
     short_answers = [piece.content or "" for piece in _short_answers(pieces)]
     wordings = tuple(dict.fromkeys(short_answers))  # each once
     first_short_answer = wordings[0] if wordings else None
-    answer = line.answer or _grounded_answer(pieces).answer or first_short_answer
+    first_full_answer = _grounded_answer(pieces).answer
+    answer = line.answer or first_full_answer or first_short_answer
     unknown_fields = line.model_extra or {}
     extra = {name: value for name, value in unknown_fields.items() if value is not None}
     return replace(
@@ -241,7 +242,7 @@ def _span_of_quote(
             f"characters, {shown(content)}; end_index - start_index must be the length of "
             "content, in characters (not bytes)"
         )
-    doc_id = ids_in_known_form([doc_id], corpus).get(doc_id, doc_id)
+    doc_id = ids_in_known_form([doc_id], corpus).get(doc_id, doc_id)  # as the corpus writes the id
     if doc_id not in corpus:
         raise DataError(
             f"evidence is quoted from document {doc_id!r}, which is not in the corpus; add it"

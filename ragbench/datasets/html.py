@@ -36,6 +36,7 @@ def text_of_html(page: bytes) -> str:
     _remove_what_is_no_text(soup)
     _write_tags_as_markdown(soup)
     parts = []
+    # the texts between fenced blocks and, because of the group, the blocks themselves
     for part in re.split(r"(?ms)(^```\n.*?^```$)", soup.get_text()):
         is_code = part.startswith("```")
         parts.append(part if is_code else _SPACES.sub(_line_break, part))

@@ -94,31 +94,40 @@ def _qrels(source: Any, name: str, flaws: Flaws) -> Qrels:
 
 
 def _find_complete_id(registry: Any, dataset_id: str, split: str) -> str:
-    """Return the id of ir_datasets that has documents, queries and judgements for a split: `dataset_id`
-    itself or `<dataset_id>/<split>`.
+    """Return the id of ir_datasets for a set and its split, such as "beir/nfcorpus/dev" for the set
+    "beir/nfcorpus" and the split "dev".
+
+    An id is complete if it has documents, queries and judgements. `dataset_id` is returned as it is if
+    it is complete, and either names the split already or the split is the default, "test" (sets such as
+    "vaswani" have no splits).
 
     Raises:
-        ConfigError: neither has them; the message names similar ids that do.
+        ConfigError: neither `dataset_id` nor `<dataset_id>/<split>` is complete.
     """
-    is_whole_id = split == "test" or dataset_id.endswith(f"/{split}")
-    if is_whole_id and _is_complete(registry, dataset_id):
+    may_be_whole = split == "test" or dataset_id.endswith(f"/{split}")
+    if may_be_whole and _is_complete(registry, dataset_id):
         return dataset_id
-    if _is_complete(registry, f"{dataset_id}/{split}"):
-        return f"{dataset_id}/{split}"
-    longer_ids = [other for other in registry if other.startswith(f"{dataset_id}/")]
-    usable = [other for other in longer_ids if _is_complete(registry, other)]
-    if _is_complete(registry, dataset_id):
-        usable.insert(0, f"{dataset_id} (with the default split)")
+    with_split = f"{dataset_id}/{split}"
+    if _is_complete(registry, with_split):
+        return with_split
     try:
         registry[dataset_id]
     except KeyError as exc:
         hint = "`ir_datasets list` prints all"
         raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, hint)) from exc
-    advice = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
         f"irds:{dataset_id} has no documents, queries and judgements together for "
-        f"split {split!r}; {advice}"
+        f"split {split!r}; {_complete_ids_below(registry, dataset_id)}"
     )
+
+
+def _complete_ids_below(registry: Any, dataset_id: str) -> str:
+    """List the complete ids that begin with `dataset_id`, as the end of an error message."""
+    longer_ids = [other for other in registry if other.startswith(f"{dataset_id}/")]
+    usable = [other for other in longer_ids if _is_complete(registry, other)]
+    if _is_complete(registry, dataset_id):
+        usable.insert(0, f"{dataset_id} (with the default split)")
+    return f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
 
 
 def _iterate(iterate: Callable[[], Iterable[Any]], what: str) -> Iterator[Any]:
@@ -152,7 +161,11 @@ def _is_complete(registry: Any, dataset_id: str) -> bool:
 
 
 def _title_and_text(doc: Any) -> tuple[str, str]:
-    """Return the title ("" without one), and the rest of the document's `default_text()`.
+    """Split a document of ir_datasets into its title and its text.
+
+    `default_text()`, the text that ir_datasets searches, mostly begins with the title, which is cut off.
+    If it does not begin with it, or there is no title, all of it is the text, and the title is "". A
+    document without a text has the text "".
 
     >>> from typing import NamedTuple
     >>> class Page(NamedTuple):
@@ -170,14 +183,16 @@ def _title_and_text(doc: Any) -> tuple[str, str]:
     full_text = doc.default_text() if hasattr(doc, "default_text") else text
     if not isinstance(full_text, str):
         return title, ""
-    # The rest is the field "text".
+    # The whole text is the field "text", with or without the title before it.
     if isinstance(text, str) and full_text in (text, f"{title} {text}"):
         return title, text
     # The text is in other fields, after the title.
     if title and full_text.startswith(title):
         return title, full_text.removeprefix(title).lstrip()
-    # The title is empty, or no part of the text. An empty one leaves a blank at the begin.
-    return "", full_text.lstrip() if full_text.startswith(" ") else full_text
+    # The text does not begin with a title; a blank at its begin is left of an empty one.
+    if full_text.startswith(" "):
+        full_text = full_text.lstrip()
+    return "", full_text
 
 
 def _query_text(query: Any) -> str:

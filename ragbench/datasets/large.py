@@ -100,6 +100,7 @@ def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
         in_memory[item.doc_id] = item
         n_characters += len(item.text)
         if n_characters >= LARGE_BYTES:
+            # the documents so far, then those that the loop has not reached
             return _on_disk(chain(in_memory.values(), remaining))
     return in_memory
 

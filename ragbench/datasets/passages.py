@@ -118,6 +118,7 @@ class Texts:
         rarest_first = self._rarest_first(text)
         spans = []
         is_exact = False
+        # only documents with all of its four rarest words are searched
         for number in self._holders_of_all(rarest_first[:4]):
             doc_id = self._ids[number]
             bounds = self.within(text, doc_id)
@@ -174,8 +175,10 @@ class Texts:
         return Place(tuple(holders), "fuzzy") if holders else NOWHERE
 
     def _sharing_most(self, rarest_first: Sequence[str]) -> list[int]:
-        """Return the numbers of the few documents that are likely to resemble a passage: those that hold
-        most of its rarest words, at least half as many as the best document; the best first.
+        """Return the numbers of the few documents that are likely to resemble a passage, the best first.
+
+        These hold many of its rarest words, at least half as many as the document that holds most.
+        `rarest_first` has the words of the passage.
         """
         rare_words = [word for word in rarest_first if word in self._holding][:_MAX_VOTERS]
         n_shared: Counter[int] = Counter()  # number of a document -> how many of them it holds
@@ -192,18 +195,18 @@ class Texts:
 
 
 def _fold(text: str) -> _Folded:
-    """Return a text in the form in which texts are compared (single blanks, one form of each letter), with
-    the place of each character of it in the text.
+    """Fold a text: return it in the form in which texts are compared, with the place that each folded
+    character has in the text.
 
-    A gap (white space) becomes one blank; at the begin and the end of the text it is left out. One
-    letter may become several characters, or several (a letter and its marks) one.
+    A gap (white space) becomes one blank, and is left out at the begin and the end of the text. Letters
+    get one form each: one letter may become several characters, or several (a letter and its marks) one.
     """
     parts: list[str] = []
     starts: list[int] = []  # of each folded character, where it starts in `text`
     ends: list[int] = []  # and where it ends
     for match in _PART.finditer(text):
         start, end = match.span()
-        kind = match.lastgroup
+        kind = match.lastgroup  # the group that matched: "gap", "plain" or "letter"
         part = normal(match[0])
         if kind == "gap":
             is_inside = start > 0 and end < len(text)

@@ -142,7 +142,7 @@ def _squeezed(text: str) -> tuple[str, Ints]:
 
 @cache
 def _places_in(topics: tuple[tuple[str, str], ...]) -> Callable[[str], tuple[Span, ...]]:
-    """Return a function from a quote to every place of it in topics (name, text), in their order.
+    """Return a function that finds a quote: it returns every place of it in these topics (name, text).
 
     Lines break differently in each topic that repeats a passage (also after a hyphen, and in a table
     or list with other indentation), so the search ignores white space and the shape of quotation
@@ -153,8 +153,9 @@ def _places_in(topics: tuple[tuple[str, str], ...]) -> Callable[[str], tuple[Spa
     @cache
     def places(quote: str) -> tuple[Span, ...]:
         spans = []
-        squeezed_quote, _ = _squeezed(quote)
+        squeezed_quote, _ = _squeezed(quote)  # without white space, and with plain quotation marks
         for name, topic in topics:
+            # origins[i]: where the character i of the squeezed topic is in the topic
             squeezed_topic, origins = _squeezed(topic)
             start = squeezed_topic.find(squeezed_quote)
             while start >= 0:
@@ -188,7 +189,7 @@ def _grades(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]
         spans_of_quotes: the places of each quote, in the order of the record's evidence.
     """
     grades = dict(record["relevant"])
-    # Topics in the order of their places, each once.
+    # Of each quote: the topics that hold it, in the order of its places, each once.
     topics_of_quotes = [
         list(dict.fromkeys(span.doc_id for span in spans)) for spans in spans_of_quotes
     ]
@@ -197,6 +198,7 @@ def _grades(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]
         for topic in topics:
             grades[topic] = max(grades.get(topic, 0), grade_of_source)
     if topics_of_quotes:
+        # the topics that hold every quote
         for topic in set.intersection(*map(set, topics_of_quotes)):
             grades[topic] = _DIRECT_ANSWER
     return grades

@@ -178,7 +178,7 @@ def assemble(
         raise DataError(f"{source}: the corpus is empty; expected one document or more")
     if not cases:
         raise DataError(f"{source}: there are no queries; expected one or more")
-    known_id = ids_in_known_form(qrels, cases)
+    known_id = ids_in_known_form(qrels, cases)  # an id as qrels write it -> as the queries write it
     qrels = {known_id.get(query_id, query_id): grades for query_id, grades in qrels.items()}
     qrels = qrels_of_corpus(qrels, corpus)  # the same for the ids of documents
     kept = tuple(case for query_id, case in cases.items() if query_id in qrels)
