@@ -42,7 +42,7 @@ def context_chunks(
     """
     if k < 1:
         raise ConfigError(f"k is {k}; expected the number of chunks to answer from, 1 or more")
-    place_of = chunk_places(chunks)
+    place_of = chunk_places(chunks)  # chunk_id -> its position in `chunks`
     best = {}
     for query_id in dataset.queries:
         ranked = []
@@ -88,6 +88,7 @@ def cut_to_budget(
     cut = {}
     emptied = []  # questions that have chunks, of which none fits
     for query_id, ranked in contexts.items():
+        # tokens of the first chunk, of the first two, of the first three, ...
         totals = accumulate(n_tokens[chunk.chunk_id] for chunk in ranked)
         n_fitting = sum(total <= max_context_tokens for total in totals)
         kept[query_id] = list(ranked[:n_fitting])
@@ -227,7 +228,12 @@ def generate_answers(
 def _retrieval_only_answers(
     contexts: Mapping[str, Sequence[Chunk]], cut: Mapping[str, tuple[str, ...]]
 ) -> list[Answer]:
-    """Return an answer without a text for each question (query_id -> its chunks)."""
+    """Return an answer without a text for each question.
+
+    Args:
+        contexts: query_id -> the chunks that fit into the context.
+        cut: query_id -> the ids of those that did not.
+    """
     answers = []
     for query_id, ranked in contexts.items():
         ids = tuple(chunk.chunk_id for chunk in ranked)
@@ -249,15 +255,21 @@ def _warn_of_failures(answers: Sequence[Answer]) -> None:
 def read_reply(
     query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()
 ) -> Answer:
-    """Return a completion as an answer from these contexts; `cut` are the ids of the chunks that did not
-    fit into the request.
+    """Turn a model's reply to a question into an answer.
 
     A failed request and an empty reply give the outcome "failed" with a reason in `error`; a
     provider's refusal gives "blocked"; for other replies the text decides (`read_outcome`). A reply
     that was cut at max_tokens has the flag "truncated". A reply from the store has no latency.
+
+    Args:
+        query_id: the question.
+        completion: the reply, or the error in place of it.
+        contexts: the chunks in the request; a citation [1] means the first one.
+        cut: ids of the chunks that did not fit into the request.
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)
     text = without_thoughts(completion.text)
+    # what is returned without a readable text
     answer = Answer(query_id, "", ids, outcome="failed", usage=completion, cut=cut)
     if completion.error is not None:
         return replace(answer, error=completion.error, failure=completion.failure)

@@ -24,9 +24,10 @@ def sample_chunks(
     are left out.
 
     - "random": uniformly.
-    - "diverse": greedy facility location by wordllama's cosines, so that every topic is met, large
-      topics first; within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Of more
-      than 4,000 chunks, a random 4,000 are considered.
+    - "diverse": one from every topic, large topics first. Each chunk is the one that most reduces the
+      distances of all chunks to the nearest chosen one, by wordllama's cosines (greedy facility
+      location, within 1 - 1/e of the best coverage: Nemhauser, Wolsey & Fisher 1978). Of more than
+      4,000 chunks, a random 4,000 are considered.
     - "recent": one random chunk of each document, the newest documents first by the date in their
       metadata (a year, or more of a date in ISO form), then a second of each, and so on.
 
@@ -53,8 +54,10 @@ def sample_chunks(
 
 
 def _choose_diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
-    """Return up to `n` chunks, chosen one by one: each is the chunk that most increases the sum, over
-    all chunks, of the similarity to the nearest chosen chunk.
+    """Choose up to `n` chunks, one by one, so that every chunk is similar to a chosen one.
+
+    Each is the chunk that brings all chunks nearest to a chosen one: the sum of their similarities to
+    the nearest chosen chunk increases most.
     """
     vectors = load_embedder("wordllama").encode([chunk.text for chunk in chunks])
     similarity = np.maximum(vectors @ vectors.T, 0.0)  # (chunks, chunks)
@@ -89,6 +92,6 @@ def _newest_documents_first(dataset: Dataset, chunks: Sequence[Chunk]) -> list[C
         raise DataError(
             "no document has a date in its metadata, such as 2024-05-01; sample by random or diverse"
         )
-    table["turn"] = table.groupby("document").cumcount()
+    table["turn"] = table.groupby("document").cumcount()  # 0 for the first chunk of each document
     table = table.sort_values(["turn", "date"], ascending=[True, False], kind="stable")
     return table["chunk"].tolist()

@@ -30,8 +30,8 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     cited: list[str] = []
     context_of = {number: context for number, context in enumerate(contexts, 1) if context}
     for brackets in _BRACKETS.finditer(_blank_code(text)):
-        ids = _cited_ids(brackets[1], contexts)
-        citation = _CITATION.fullmatch(brackets[0])  # by numbers
+        ids = _cited_ids(brackets[1], contexts)  # as in [rail#0]; [] if the brackets hold no ids
+        citation = _CITATION.fullmatch(brackets[0])  # by numbers, as in [1-3]
         if ids:
             cited += ids
         elif citation is not None:

@@ -132,11 +132,11 @@ def overlap(question: str, passage: str) -> float:
 def duplicates(
     questions: Sequence[str], known: Sequence[str], embedder: Embedder
 ) -> list[str | None]:
-    """Return for each question the earlier or `known` question that is the same; None for a new
-    question.
+    """Find the questions that were asked before: return for each question the one that it repeats, or
+    None if it is new.
 
-    Two questions are the same if their cosine is `MAX_SIMILARITY` or more. A duplicate does not
-    count as an earlier question.
+    A question may repeat one of `known`, or an earlier one of `questions` that is itself new. Two
+    questions are the same if the cosine of their vectors is `MAX_SIMILARITY` or more.
     """
     if not questions:
         return []
@@ -288,11 +288,14 @@ def _check_by_model(
     text_of: Mapping[str, str],
     ask_checker: Callable[..., Sequence[Completion]],
 ) -> list[Draft]:
-    """Return the drafts, the open ones with the state that a model gives them: a question must be clear
-    without its chunk, and the chunk must support the answer.
+    """Let a model check the open drafts, and return all drafts, these with the state that it gives them.
 
-    `text_of` has the text of each chunk by its id; `ask_checker` takes prompts and options of
-    `generate_many`.
+    A question must be clear without its chunk, and the chunk must support the answer.
+
+    Args:
+        drafts: in any state; the others than "open" stay as they are.
+        text_of: chunk_id -> text.
+        ask_checker: sends prompts to the model; takes the options of `generate_many`.
     """
     places = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     prompts = []
@@ -336,11 +339,11 @@ def draft_questions(
     per_chunk: int = 2,
     **options: Any,
 ) -> list[Draft]:
-    """Draft questions until `n` are accepted, and return all drafts: in at most five rounds, further
-    chunks are used in place of those whose drafts were rejected.
+    """Draft questions until `n` are accepted, and return all drafts, also the rejected ones.
 
-    Accepted drafts beyond `n` get the state "surplus". Fewer than `n` are accepted if the chunks or
-    the rounds are used up.
+    For drafts that were rejected, a further round uses further chunks, up to five rounds. Accepted
+    drafts beyond `n` get the state "surplus". Fewer than `n` are accepted if the chunks or the
+    rounds are used up.
 
     Args:
         chunks: the chunks to choose from; `how` and `seed` as in `sample_chunks`.
@@ -395,7 +398,7 @@ def _drafts_of_reply(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Dr
     except ModelError as problem:
         return [replace(blank, state="failed", reason=str(problem))]
     except UnreadableError as problem:
-        cases = _finished_cases(reply)
+        cases = _finished_cases(reply)  # some may be complete if the reply was cut at its maximum
         if not cases:
             return [replace(blank, state="unreadable", reason=str(problem))]
     if not cases:
@@ -418,14 +421,16 @@ def _placeholders(blank: Draft, evidence: Span, n: int) -> list[Draft]:
 
 
 def _finished_cases(reply: Completion) -> list[_Case]:
-    """Return the cases that a reply holds in full before it was cut at max_tokens; [] for a reply that
+    """Return the questions that a reply holds in full before it was cut at max_tokens; [] for a reply that
     was not cut.
+
+    `{"cases": [{"question": "Who?", ...}, {"question": "Wh` -> the first one
     """
     cases: list[_Case] = []
     if reply.finish != "length":
         return cases
-    list_of_cases = without_thoughts(reply.text).partition('"cases"')[2]
-    with suppress(UnreadableError, ValidationError):  # the one that was cut
+    list_of_cases = without_thoughts(reply.text).partition('"cases"')[2]  # what follows this word
+    with suppress(UnreadableError, ValidationError):  # the last one, which was cut
         for record, _, _ in json_spans(list_of_cases):
             cases.append(_Case.model_validate(record))
     return cases
@@ -457,8 +462,10 @@ def _last_object(reply: Completion, form: type[_Form], key: str) -> _Form:
 
 
 def _check_formally(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
-    """Return the draft after the checks that need no model: with its evidence, the place of its quote in
-    the document, or with a state that names its flaw.
+    """Check a draft as far as this needs no model.
+
+    A draft that passes gets its evidence: the place of its quote in the document. One that fails gets a
+    state that names its flaw. Drafts that are not open are returned as they are.
     """
     is_placeholder = draft.evidence is not None  # of a dry run
     if draft.state != "open" or is_placeholder:
@@ -466,6 +473,7 @@ def _check_formally(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
     first_flaw = flaw(draft, chunk.text, max_overlap)
     if first_flaw is not None:
         return replace(draft, state=first_flaw.state, reason=first_flaw.reason)
+    # the quote is searched for in the chunk alone, as if it were the only document
     place = Texts({"": Document("", chunk.text)}).find(draft.quote)
     if place == NOWHERE:
         return replace(draft, state="unquoted", reason=STATES["unquoted"])

@@ -109,12 +109,10 @@ def extract_answers(
 def _prepare_questions(
     cases: Sequence[Case], passages: _Passages, model: Embedder, stems: Words
 ) -> list[_Question]:
-    """Return the vectors and stems of questions; the vectors are 0 if the passages have no sentence to
-    compare with.
-    """
+    """Return the vector and the stemmed words of each question."""
     texts = [case.text for case in cases]
     vectors: npt.NDArray[Any] = np.zeros((len(cases), 1))
-    if passages.row_of:
+    if passages.row_of:  # else no passage has a sentence, and vectors are compared with nothing
         vectors = model.encode(texts)
     questions = []
     for vector, words in zip(vectors, stems.of(texts), strict=True):
@@ -150,7 +148,7 @@ def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words
         vectors,
         word_counts=[Counter(words) for words in stems.of(sentences)],
         chunk_vectors=chunk_vectors,
-        chunk_words=dict(zip(chunks, map(frozenset, chunk_stems), strict=True)),
+        chunk_words=dict(zip(chunks, map(frozenset, chunk_stems), strict=True)),  # by chunk_id
     )
 
 
@@ -167,9 +165,10 @@ def _support_of_sentences(
     [0, 1]: the mean of its cosine with the question (clipped at 0) and its BM25 score; without
     `uses_cosine`, the BM25 score alone.
     """
-    sentences: dict[str, None] = {}  # each once, in the order of the contexts
+    sentences: list[str] = []
     for chunk in contexts:
-        sentences |= dict.fromkeys(passages.sentences_of[chunk.chunk_id])
+        sentences += passages.sentences_of[chunk.chunk_id]
+    sentences = list(dict.fromkeys(sentences))  # each once, in the order of the contexts
     rows = [passages.row_of[sentence] for sentence in sentences]
     support = _bm25_fractions(question.words, [passages.word_counts[row] for row in rows])
     if uses_cosine:
@@ -214,7 +213,11 @@ def _sentences(text: str, *, may_begin_with_title: bool) -> list[str]:
 
 
 def _texts_between_headings(text: str, *, may_begin_with_title: bool) -> list[str]:
-    """Return the parts of a text before, between and after its headings."""
+    """Return the parts of a text before, between and after its headings.
+
+    If it may begin with a title, a first line that a blank line follows and that does not end a sentence
+    counts as a heading, too.
+    """
     lines = lines_of(text)
     headings = {(first, last) for first, last, _ in find_headings(lines)}  # numbers of lines
     has_blank_second = len(lines) > 1 and lines[1].after_blank
@@ -239,6 +242,7 @@ def _bm25_fractions(words: frozenset[str], sentences: Sequence[Counter[str]]) ->
         return np.zeros(len(sentences))
     lengths = np.array([counts.total() for counts in sentences], float)
     relative_lengths = lengths / max(lengths.mean(), 1.0)
+    # a word counts f / (f + saturation) if it is f times in the sentence; the longer, the less
     saturation = _K1 * (1 - _B + _B * relative_lengths)
     sorted_words = sorted(words)
     # (sentences, words)
@@ -255,11 +259,17 @@ def _cited_answer(
     support_of: Mapping[str, float],
     threshold: float,
 ) -> Answer:
-    """Return the best-supported sentences in document order, each with the number of its context; an
-    abstention if the best one has less support than the threshold.
+    """Make the answer of the best-supported sentences, in document order, each followed by the number of
+    its context as in "It opened in 1889. [2]".
 
-    `sentences_of` has the sentences of each chunk by its id, `support_of` the support of each
-    sentence.
+    If even the best sentence has less support than the threshold, the answer is an abstention.
+
+    Args:
+        query_id: the question.
+        contexts: the chunks to answer from, best first.
+        sentences_of: chunk_id -> its sentences.
+        support_of: sentence -> how well it supports an answer, from 0 to 1.
+        threshold: the support that the best sentence needs.
     """
     context_ids = tuple(chunk.chunk_id for chunk in contexts)
     best_support = max(support_of.values(), default=0.0)
@@ -308,7 +318,7 @@ def _places(
     place_of: dict[str, _Place] = {}
     first_context: dict[str, int] = {}  # document -> the number of its first context
     for number, chunk in enumerate(contexts, 1):
-        document = first_context.setdefault(chunk.doc_id, number)
+        document = first_context.setdefault(chunk.doc_id, number)  # stands for the document
         for i, text in enumerate(sentences_of[chunk.chunk_id]):
             if text in sentences:
                 place_of.setdefault(text, _Place(document, chunk.start, i, number))

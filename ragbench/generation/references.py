@@ -85,6 +85,7 @@ def reference_sources(
     question_vectors = model.encode([case.text for case in cases])
     sources = {}
     for case, question_vector in zip(cases, question_vectors, strict=True):
+        # by grade, then by closeness to the question
         best_first = _rank_relevant_documents(dataset, case, question_vector, model, place_of)
         passages = []
         for doc_id in best_first[:k]:
@@ -122,11 +123,12 @@ def generate_references(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Answer]:
-    """Have a model write the reference answer to each query of `sources`, from its passages there (see
-    `reference_sources`); in their order.
+    """Have a model write the reference answer to each query of `sources`; return the answers in this
+    order.
 
-    The outcome is "no_results" if the documents do not contain the answer, and "failed" if the
-    request failed or the reply was cut.
+    `sources` maps each query to the passages that the model reads (see `reference_sources`). The
+    outcome is "no_results" if the documents do not contain the answer, and "failed" if the request
+    failed or the reply was cut.
 
     Raises:
         DataError: a query is not in the dataset.

@@ -119,6 +119,7 @@ def assert_context_recall(
     answer = _recorded_answer(labelled, results, f"context_recall@{k}")
     ranking = list(systems.distinct_contexts(answer)) if by_chunk else _ranked_documents(answer)
     ranking = ranking[:k]
+    # as for `relevant`: one name for equivalent documents
     retrieved = labelled.case.first_alternatives(ranking)
     recall = len(relevant & retrieved) / len(relevant)
     passed = recall >= at_least
@@ -242,11 +243,12 @@ class _Verdict(NamedTuple):
 def _decide(
     labelled: LabelledCase, answer: Answer, evaluation_llm: LLM | Callable[[str], Any] | None
 ) -> _Verdict:
-    """Return the verdict on an answer.
+    """Decide whether an answer is correct, by the first of these that applies:
 
-    Abstaining is right on an unanswerable question and wrong on any other; then neither the judge
-    nor the gold facts are used. A verdict of the judge passes from 0.5, gold facts only if all are
-    stated.
+    - the question is unanswerable, or the answer abstains: abstaining is right on an unanswerable
+      question alone;
+    - there is a judge and a reference answer: the judge compares; its verdict passes from 0.5;
+    - there are gold facts: all must be stated.
 
     Raises:
         ConfigError: there are no gold facts, and no judge to compare with the reference answer.
@@ -284,13 +286,13 @@ def _decide(
 def _judge_correctness(
     answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]
 ) -> Judgement:
-    """Return the judgement of an answer by correctness.
+    """Let a judge compare an answer with the reference answer of its case, by the criterion "correctness".
 
     Args:
         evaluation_llm: a model; the fixture of that name, which holds one; or a function from prompt
             to reply.
     """
-    model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
+    model: Any = getattr(evaluation_llm, "llm", evaluation_llm)  # the model that the fixture holds
     if not hasattr(model, "generate"):
         model = _llm_of_function(model)
     data = Dataset("test", "test", {}, (case,), {})
@@ -315,8 +317,9 @@ def _llm_of_function(ask: Callable[[str], Any]) -> LLM:
 
 
 def _recorded_answer(case: LabelledCase, results: Any, measure: str) -> Answer:
-    """Return the result of a system as an answer, and record it for the report; `measure` is the one
-    that is tested.
+    """Return the result of a system as an answer, and record it for the report of the test session.
+
+    If the system's request failed, the check of `measure` is recorded as failed.
 
     Raises:
         AssertionError: the system's request failed.

@@ -300,7 +300,8 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
 
 
 def _mcp_server_of_session(request: pytest.FixtureRequest) -> str:
-    """Return the one system that is named for the tests of this session that use the requested fixture.
+    """Return the system that the tests of this session name for the requested fixture, which is one for
+    the whole session.
 
     Raises:
         ConfigError: their markers name different systems.
@@ -320,8 +321,10 @@ def _mcp_server_of_session(request: pytest.FixtureRequest) -> str:
 
 
 def _choices_for_test(config: pytest.Config, node: Any) -> dict[str, Any]:
-    """Return the dataset, system and other choices for a test: the command's options, replaced by the
-    arguments of the markers `@pytest.mark.ragbench`, of which the nearest to the test wins.
+    """Return what a test is to use: dataset, corpus, split, n, system, query_ids and min_grade.
+
+    The command's options come first, then the arguments of the markers `@pytest.mark.ragbench` replace
+    them; a marker of the test replaces one of its class, which replaces one of its module.
 
     Raises:
         ConfigError: a marker has an unknown argument.
@@ -333,7 +336,7 @@ def _choices_for_test(config: pytest.Config, node: Any) -> dict[str, Any]:
     choices["query_ids"] = _query_ids_of_option(config)
     choices["min_grade"] = 1  # has no option
     nearest_first = list(node.iter_markers("ragbench"))
-    for marker in reversed(nearest_first):
+    for marker in reversed(nearest_first):  # the nearest one comes last, and so wins
         unknown = [name for name in marker.kwargs if name not in _MARKER]
         if not unknown:
             unknown = list(marker.args)  # the marker takes no positional arguments
@@ -397,8 +400,10 @@ def _skip_if_unavailable(spec: str) -> None:
 
 
 def _why_unavailable(spec: str, kind: str, table: Mapping[str, Any]) -> str:
-    """Return why a system cannot be asked here: a variable of the environment is not set, its model is
-    unavailable, or no server listens at its address; "" if it can be asked.
+    """Return why a system cannot be asked on this machine; "" if it can.
+
+    A variable of the environment may be missing, its model may be unavailable, or no server may listen
+    at its address.
 
     `kind` and `table` are the contents of the system's file ("pipeline", "http", "mcp", ...).
     """
@@ -504,8 +509,10 @@ def _has_gate(config: pytest.Config) -> bool:
 
 
 def _evaluate_if_asked(config: pytest.Config, recorded: reports.Recorder) -> list[Outcome]:
-    """Evaluate the answers of the tests, if a report or a gate (`fail_under`) is asked for, and return
-    the lines about them; [] if neither is.
+    """Evaluate the answers that tests recorded, and return the lines to print about this.
+
+    Nothing is evaluated, and [] returned, unless a report is asked for, or a gate: the option
+    `fail_under`, a threshold that the session's answers have to reach.
     """
     report = config.getoption("--ragbench-report")
     has_loaded_system = bool(config.stash.get(_SYSTEMS, {}))  # by a fixture
@@ -534,11 +541,13 @@ def _evaluate_if_asked(config: pytest.Config, recorded: reports.Recorder) -> lis
 def _report_paths(
     report: str, sources: Sequence[DatasetSource]
 ) -> dict[DatasetSource, Path | None]:
-    """Return where the report on each dataset is written: the path `report`, to whose name the number and
-    the name of the dataset are added if there are several; None if no report is asked for ("").
+    """Return dataset -> the path of its report, None if no report is asked for ("").
+
+    One dataset has its report at `report`. With several, each file has the number and the name of its
+    dataset: report.html -> report-1-nfcorpus-test.html
     """
     if not report:
-        return dict.fromkeys(sources)
+        return dict.fromkeys(sources)  # None for each
     path = Path(report)
     if len(sources) == 1:
         return {sources[0]: path}

@@ -71,8 +71,10 @@ current_test = ""
 
 
 def _merge_answers(before: Answer, answer: Answer) -> Answer:
-    """Return the newer of two answers to a question, or the older if only that has a text; if it has no
-    contexts (they came from a separate search), with those of the other.
+    """Merge two answers to one question, `before` and the newer `answer`.
+
+    The newer is kept, unless only the older has a text. If it has no contexts, as they came from a
+    separate search, it gets those of the other.
     """
     if before.text and not answer.text:
         kept, other = before, answer
