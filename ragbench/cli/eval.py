@@ -506,8 +506,9 @@ def _dataset_of_query(
 
 
 def _new_folder(data: str, system: str, suite: str) -> Path:
-    """Return the path of a folder for an evaluation that does not exist yet; folder names begin with
-    the time, such as 20260131-094500-pydoc-bm25-full.
+    """Return the path of a new folder for an evaluation.
+
+    Its name begins with the time, such as 20260131-094500-pydoc-bm25-full.
     """
     words = re.sub(r"[^\w.]+", "-", f"{Path(data).name} {system} {suite}".lower()).strip("-.")[:80]
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{words}"

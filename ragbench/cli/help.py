@@ -477,8 +477,9 @@ def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]
 
 
 def _help_of_parameters(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:
-    """Return name -> (text, heading) of each parameter in a docstring; the heading is the nearest one
-    above it, such as "Args" or "Output".
+    """Return name -> (text, heading) of each parameter that a docstring describes.
+
+    The heading is the nearest one above it, such as "Args" or "Output".
     """
     panel = ""
     help_of = {}

@@ -63,8 +63,9 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
 
 
 def _print_next_steps(folder: Path, corpus: str, *, n_documents: int) -> None:
-    """Print what the examples are good for, and the commands to run in the new folder; `corpus` is the
-    path of the documents from there.
+    """Print what the example questions are good for, and the commands to run in the new folder.
+
+    `corpus` is the path of the documents from there.
     """
     typer.echo(
         "Note: the examples are known-item drafts. They show that everything runs, and decide nothing "
@@ -144,8 +145,9 @@ def text_of_testset(data: Dataset, corpus: str, name: str = "") -> str:
 
 
 def _example_questions(docs: str) -> Dataset:
-    """Return a test set of three example questions about documents, drafted from their headings, or
-    from distinctive sentences if there are no headings.
+    """Return a test set of three example questions about documents.
+
+    They are drafted from headings, or from distinctive sentences if there are no headings.
     """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.testsets import draft_known_items

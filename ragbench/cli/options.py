@@ -206,8 +206,9 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
 
 
 def _print_requests_to(model: llms.ModelPlan) -> None:
-    """Print how many requests to a model have a stored reply and how many would be sent; of the latter
-    the address, the tokens and the cost.
+    """Print how many requests to a model have a stored reply, and how many would be sent.
+
+    For those that would be sent, the address, the tokens and the cost follow.
     """
     from ragbench.llms.providers import address_of
 

@@ -143,8 +143,9 @@ def _holds_judgements(path: Path) -> bool:
 
 
 def _names_of_runs(paths: list[Path]) -> list[str]:
-    """Return a name for each run file: the file's name without its ending, or, if two of these names
-    are the same, the whole paths.
+    """Return a name for each run file: the file's name without its ending.
+
+    If two of these names are the same, the names are the whole paths.
 
     >>> _names_of_runs([Path("a/bm25.run.gz"), Path("b/dense.run")])
     ['bm25', 'dense']

@@ -468,8 +468,12 @@ def _constant_verdict(value_of: Mapping[str, float]) -> float | None:
 def _distances_of_repeats(
     plain: Sequence[Material], criterion: Criterion, model: LLM, request_options: Mapping[str, Any]
 ) -> list[float | None]:
-    """Return, for each answer, the mean distance between the verdicts of three equal requests at
-    temperature 0; None for fewer than two verdicts. `plain` has the unchanged answers.
+    """Return for each answer how far the verdicts of three equal requests at temperature 0 are
+    apart.
+
+    It is the mean distance of two verdicts; None if there are fewer than two.
+
+    `plain` has the unchanged answers.
     """
     samples_of_answers = verdicts(
         plain, criterion, model, n_samples=_REPEATS, temperature=0.0, **request_options

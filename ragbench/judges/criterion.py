@@ -389,8 +389,9 @@ def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ..
 
 
 def _criteria_of_value(given: Any, folder: str | Path) -> list[Criterion]:
-    """Return the criteria that a value of any kind stands for, as `load_criteria`; a criterion that is
-    named twice is returned twice.
+    """Return the criteria that a value stands for, in any form that `load_criteria` takes.
+
+    A criterion that is named twice is returned twice.
 
     Args:
         given: a criterion, names in one text, a table, a file, a function, or several of these.

@@ -281,8 +281,9 @@ def _score_verdict(
 def _numbered_parts(
     criterion: Criterion, material: Material
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names and the texts of what a verdict refers to by numbers: of the documents, their ids
-    and texts; or the facts as names, and no texts.
+    """Return the names and the texts of the parts that a verdict refers to by numbers.
+
+    For documents they are their ids and texts; for facts, the facts and no texts.
     """
     if criterion.form == "facts":
         return material.facts, ()

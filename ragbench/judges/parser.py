@@ -542,8 +542,9 @@ def _normalised(text: str) -> str:
 def _part_values(
     noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
 ) -> tuple[list[bool], str]:
-    """Return for each document if it is useful, or for each fact if it is stated in full; and the
-    explanation, with a line for each.
+    """Return for each document True if it is useful, or for each fact True if it is stated in full.
+
+    The second value is the explanation, with a line for each.
 
     Args:
         noun: "document" or "fact".
@@ -586,8 +587,9 @@ def _score_support(
     names: Sequence[str],
     texts: Sequence[str],
 ) -> Scored:
-    """Return the fraction of supported claims, with an explanation that lists them; if a claim is
-    repeated, its last verdict counts.
+    """Return the fraction of supported claims, with an explanation that lists them.
+
+    If a claim is repeated, its last verdict counts.
 
     A claim is supported if its quote is in the document that the judge names, or in another one. A
     claim whose quote no document has is unsupported, and its quote is listed as invented.

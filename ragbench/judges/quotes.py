@@ -32,8 +32,9 @@ class QuoteIndex:
         self._texts = [_words(text) for text in texts]
 
     def find(self, quote: str, number: int = 1) -> int | None:
-        """Return the number of a document with the quote, from 1: `number` if it has the quote, else
-        the first that has it; None if no document has it.
+        """Return the number (from 1) of a document that has the quote; None if no document has it.
+
+        It is `number` if that document has the quote, else the first that has it.
         """
         parts = [_words(part) for part in _GAP.split(quote)]
         parts = [words for words in parts if words.strip()]

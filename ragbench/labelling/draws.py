@@ -198,8 +198,10 @@ def _check_sheet_is_of_items(
     criterion: str,
     sheet: str | Path,
 ) -> None:
-    """Raise DataError if a label sheet is of other results: it has `rows` by the criterion, and none of
-    them is of the `items` to label (question -> items).
+    """Raise DataError if a label sheet is of other results.
+
+    It is if it has `rows` by the criterion, and none of them is of the `items` to label (question
+    -> items).
     """
     item_ids: set[str] = set()
     for items_of_question in items.values():
@@ -287,8 +289,10 @@ def proxy_differences(
 
 
 def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferences:
-    """Return `proxy_differences` for a criterion of answers: question -> the difference of the systems
-    by each proxy, a measure that is known without people's labels.
+    """Return `proxy_differences` for a criterion of answers.
+
+    They are the differences of the systems by each proxy, a measure that is known without people's
+    labels.
 
     For most criteria a missing answer counts 0, and a question with two answers of the same text is
     settled: its difference is 0, and it needs no label. If the criterion is about an answer's documents
@@ -560,8 +564,9 @@ def _document_label_differences(
 def _grades_of_sheet(
     table: pd.DataFrame, dataset: Dataset, unlabelled: Mapping[str, Sequence[str]]
 ) -> Qrels:
-    """Return the grades of each question that a sheet labels completely, in the order of the draw; the
-    labels of `dataset` are among the grades.
+    """Return query_id -> document -> grade, for each question that a sheet labels completely.
+
+    The questions are in the order of the draw; labels of `dataset` are among the grades.
 
     Args:
         table: the labels of the sheet, as from `_labels_of_drawn_questions`, with a column `doc_id`.
@@ -579,8 +584,9 @@ def _grades_of_sheet(
 
 
 def _grades_of_labels(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:
-    """Return query_id -> doc_id -> grade of a frame of relevance labels (query_id, doc_id, value), its
-    questions in random order.
+    """Return query_id -> doc_id -> grade from a frame with query_id, doc_id and value.
+
+    The questions are in random order.
     """
     is_of_results = labels["query_id"].astype(str).isin(results[0].queries)
     _check_any_known(is_of_results, labels, results)

@@ -331,8 +331,9 @@ def _read_text(path: Path) -> str:
 
 
 def _check_columns(columns: Sequence[str], file: str) -> None:
-    """Raise DataError if a sheet lacks a needed column, or has a column twice, also as "Verdict" or
-    "verdict.1": the verdicts may be in either.
+    """Raise DataError if a sheet lacks a needed column, or has a column twice.
+
+    Copies named "Verdict" or "verdict.1" count, too: the verdicts may be in either.
     """
     lacking = _NEEDED - set(columns)
     if lacking:
@@ -420,8 +421,10 @@ def _id_of_texts(row: Mapping[str, str]) -> str:
 
 
 def _write_sheet(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
-    """Write a sheet as CSV for spreadsheets: with a byte order mark, and with an apostrophe before texts
-    that they would read as formulas (see `escaped`).
+    """Write a sheet as CSV for spreadsheets.
+
+    It has a byte order mark, and an apostrophe before texts that they would read as formulas (see
+    `escaped`).
     """
     columns = {}
     for name, column in sheet.items():

@@ -144,8 +144,9 @@ class Claude(Reader):
         return [other.id for other in candidates]
 
     def poll(self, batch: "Batch") -> int | Outcomes:
-        """Ask how far a batch is: return the number of its requests that are done or, once the batch has
-        ended, a pair (key, outcome) for each request.
+        """Ask how far a batch is: return the number of its requests that are done.
+
+        Once the batch has ended, return a pair (key, outcome) for each request instead.
 
         Raises:
             RequestError: the state or the results could not be read.

@@ -40,8 +40,9 @@ _UNREADABLE = 10  # states without one between them that can be read
 
 
 def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -> set[str]:
-    """Submit requests in batches, wait until the batches have ended, store the replies, and return the
-    keys of the requests in these batches.
+    """Submit requests in batches, wait until the batches have ended, and store the replies.
+
+    Returns the keys of the requests in these batches.
 
     One call need not answer all requests: call again with those that have no stored reply, until
     it returns an empty set. `_start_batches` states which batches a call waits for,
@@ -85,8 +86,9 @@ def _check_has_batches(request: Request) -> None:
 
 
 def pending_batches(account: str = "") -> list[Batch]:
-    """Return the batches of an account (a model and its address, see `_account`), "" for all accounts,
-    whose replies are not all stored, the oldest first.
+    """Return the batches whose replies are not all stored, the oldest first.
+
+    `account` is a model and its address (see `_account`); "" means all.
 
     Batches that RAGBENCH_FORGET_BATCHES names, by their ids or tags, are forgotten and not returned; a
     budget counts their highest possible cost as spent.
@@ -165,8 +167,9 @@ def _wait_for(batches: Sequence[tuple[StoredLLM, Batch]], log: Callable[[str], N
 def _submit_missing(
     llm: StoredLLM, requests: Sequence[Request], log: Callable[[str], None]
 ) -> list[Batch]:
-    """Submit the requests that are neither stored nor in a pending batch, and return all batches
-    that the model works on, pending and new.
+    """Submit the requests that are neither stored nor in a pending batch.
+
+    Returns all batches that the model works on, pending and new.
 
     The first request with a schema and the first without are not put into a batch but asked
     directly (`_ask_directly`). Requests for which the budget has no room are not submitted. No other

@@ -23,8 +23,11 @@ _LOOK_ALIKE = str.maketrans(
 
 
 def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
-    """Return a code for the tags around texts in a prompt: hex digits that occur in none of the texts, so
-    that no text can close its tag. The same texts get the same code.
+    """Return a code for the tags around texts in a prompt.
+
+    It is of hex digits that occur in none of the texts, so that no text can close its tag.
+
+    The same texts get the same code.
 
     >>> fence_code(["some text", "another"])
     '311561e7'

@@ -181,8 +181,9 @@ class OpenAI(Server):
         return []
 
     def poll(self, batch: "Batch") -> int | Outcomes:
-        """Return the number of requests of a batch that are done; once the batch has ended, pairs
-        (key, outcome) instead, see `_all_outcomes`.
+        """Ask how far a batch is: return the number of its requests that are done.
+
+        Once the batch has ended, return pairs (key, outcome) instead, see `_all_outcomes`.
 
         Raises:
             RequestError: the state or a file of results could not be read.

@@ -308,8 +308,9 @@ def check_servers(*models: LLMLike) -> None:
 
 
 def _check_connection(name: str) -> None:
-    """Raise ModelError if no server takes connections at the address of a provider's model; a provider's
-    own address on the internet is not tried.
+    """Raise ModelError if no server takes connections at the address of a provider's model.
+
+    A provider's own address on the internet is not tried.
     """
     provider = name.partition(":")[0].upper()
     url = _base_url(provider, _OLLAMA if provider == "OLLAMA" else "")

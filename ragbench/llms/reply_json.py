@@ -155,8 +155,9 @@ def _word(token: str) -> str:
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object's fields, their names in small letters and without marks of emphasis; raises
-    UnreadableError if one name has two values.
+    """Return the fields of a JSON object; raises UnreadableError if one name has two values.
+
+    Names are in small letters and without marks of emphasis.
     """
     fields: dict[str, Any] = {}
     for key, value in pairs:

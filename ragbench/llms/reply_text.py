@@ -280,9 +280,12 @@ def _phrases(code: str, part: str) -> re.Pattern[str]:
 
 
 def _replacement_of_sign(sign: re.Match[str]) -> str:
-    """Return the text that replaces a match of `_SIGNS`: for a citation "[1]" a space and what follows
-    it in the match, for a sign of Markdown a space. An underscore stays (NO_ANSWER), and so does a
-    bracket that is not closed.
+    """Return the text that replaces a match of `_SIGNS`, a sign that is not part of the answer's
+    words.
+
+    A citation "[1]" becomes a space and what follows it in the match, a sign of Markdown a space.
+
+    An underscore stays (NO_ANSWER), and so does a bracket that is not closed.
     """
     if sign[0] == "_":
         return "_"

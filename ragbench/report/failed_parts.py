@@ -115,8 +115,10 @@ def _recall_and_ceiling(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
 
 
 def _tests_by_judge_or_facts(answered: Result) -> pd.DataFrame:
-    """Return the questions whose answers a judge or gold facts tested: tested_by (the judge, if both
-    did) and value; the index is the query_id.
+    """Return the questions whose answers were tested by a judge or by gold facts; the index is the
+    query_id.
+
+    The columns are tested_by (the judge, if both did) and value.
     """
     tests = []
     # question x measure; a user's wording of a built-in criterion counts as that criterion

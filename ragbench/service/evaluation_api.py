@@ -330,8 +330,10 @@ def _expected_answers(session: Session, row: Json) -> dict[str, str | None]:
 
 
 def _case_result(case: Json, source: str) -> Json:
-    """Return the result of a case in the fields of the interface, without its expected answer and
-    time; `source` is as from `_hallucination_source`.
+    """Return the result of a case in the fields of the interface; its expected answer and time are
+    set later.
+
+    `source` is the source of the hallucination score, as from `_hallucination_source`.
     """
     scores = case["scores"]
     return {

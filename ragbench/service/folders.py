@@ -58,8 +58,10 @@ class Folder:
         return sent if sent.is_file() else self.path / "documents" / "corpus.jsonl"
 
     def testsets(self) -> dict[str, Path]:
-        """Return name -> path of each test set: tests.yaml, which `ragbench init` writes, those in
-        `testsets/`, and the cases that were sent one by one.
+        """Return name -> path of each test set.
+
+        They are tests.yaml, which `ragbench init` writes, those in `testsets/`, and the cases that
+        were sent one by one.
         """
         paths = [*self.path.glob("tests.yaml"), *sorted((self.path / "testsets").glob("*"))]
         paths += self.sent.glob(f"{CASES}.jsonl")

@@ -108,8 +108,12 @@ _ready: set[Engine] = set()
 
 
 def _create_tables_once(engine: Engine, name: str) -> None:
-    """Create the tables of an empty database, and refuse tables of another version; do nothing if this
-    process has done so before. `name` is the database in messages.
+    """Create the tables of an empty database; raise ConfigError if it has tables of another
+    version.
+
+    Nothing is done if this process has done so before.
+
+    `name` is the database in messages.
     """
     is_file = engine.dialect.name == "sqlite"
     was_deleted = is_file and not Path(str(engine.url.database)).exists()

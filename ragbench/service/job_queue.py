@@ -323,8 +323,9 @@ def _record_testset(connection: Connection, claimed: Row[Any], testset: Dataset)
 
 
 def _testset_of_job(claimed: Row[Any]) -> Dataset | None:
-    """Return the test set that a job's command made, or evaluated from a file; None if the command
-    names no such file, or it cannot be read here.
+    """Return the test set that a job's command made, or that it evaluated from a file.
+
+    Return None if the command names no such file, or if it cannot be read here.
     """
     command = json.loads(claimed.command)
     paths = _values_of_option("--output" if command[0] == "testset" else "--test-set", command)

@@ -151,8 +151,10 @@ def standing(connection: Connection, run: RunRow) -> Standing:
 
 
 def _add_to_standing(result: Standing, measure: str, rows: Sequence[Json], run_id: str) -> None:
-    """Add a measure to the standing at a run, in place: to `worse` if a loss is not made up for; to
-    `begun` or `ended` if a loss or a gain was noticed at this very run.
+    """Add a measure to the standing (which measures are worse than before) at a run, in place.
+
+    It is added to `worse` if a loss is not made up for, and to `begun` or `ended` if a loss or a
+    gain was noticed at this very run.
 
     `rows` are the runs of an epoch up to this run, oldest first, each with the `change` that was
     noticed at it, or None.

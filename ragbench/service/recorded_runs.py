@@ -238,8 +238,9 @@ def scores_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[
 
 
 def compare_runs(before: str, after: str, *, database: str = "") -> pd.DataFrame:
-    """Compare two runs on the questions that both have, as `ragbench.compare` does: by the watched
-    measures, or by all measures if they have none of these.
+    """Compare two runs on the questions that both have, as `ragbench.compare` does.
+
+    They are compared by the watched measures, or by all measures if they have none of these.
 
     Raises:
         ConfigError: there is no such run, or a measure that `compare` refuses.

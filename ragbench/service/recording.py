@@ -310,8 +310,10 @@ def _names_over_time(result: Result, folder: Path | None, series: str) -> dict[s
 
 
 def _subset_of_questions(result: Result) -> str:
-    """Return which of the questions a result is about, such as "smoke, 20 questions": suite, limit
-    and categories; "" = all questions.
+    """Return in words which questions a result is about, such as "smoke, 20 questions"; "" means
+    all.
+
+    The words state the suite, the limit and the categories.
     """
     parts = []
     suite = result.settings.get("suite", "full")

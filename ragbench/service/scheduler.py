@@ -303,8 +303,9 @@ def run_due(
     work: Work = run_command,
     lease_s: float = LEASE_S,
 ) -> list[RunOutcome]:
-    """Run due jobs and jobs of workers that died, then check and send alerts; return the outcomes of
-    the jobs that this process completed.
+    """Run due jobs and jobs of workers that died, then check and send alerts.
+
+    Returns the outcomes of the jobs that this process completed.
 
     Of several times that were missed the last one is run, once. Jobs of living workers are left to
     them; if the clock shows that a worker did not renew its claim (lease) in time, this waits until

@@ -17,8 +17,12 @@ CASES = "test-cases"
 
 
 def write_sent(connection: Connection, client: str, folder: Path) -> None:
-    """Write the files in a client's folder `sent/` whose content differs from the present records:
-    test-cases.jsonl and corpus.jsonl. A file without records is removed.
+    """Write test-cases.jsonl and corpus.jsonl in a client's folder `sent/`, from the records in the
+    database.
+
+    A file that has this content already is not written.
+
+    A file without records is removed.
     """
     head = json_line({"testset": CASES, "split": "test"})
     for kind, name, first_line in ((CASE, CASES, head), (DOCUMENT, "corpus", "")):

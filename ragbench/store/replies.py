@@ -268,8 +268,9 @@ def _keep_in_local_file(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
 
 
 def _move_to_shared_database() -> None:
-    """Move replies from the file of this machine to the shared database: the replies that could not be
-    written to it when they came.
+    """Move replies from the file of this machine to the shared database.
+
+    They are those that could not be written to it when they came.
 
     Raises:
         StoreError: they cannot be written to it now, either, and stay in the file.
@@ -340,8 +341,10 @@ def _reply_kept_before(execute: Execute, request: Request, reply: Reply) -> Repl
 
 @contextmanager
 def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
-    """Hold the right to send the request with this key during the block; threads of any process that
-    would send the same request wait here.
+    """Hold the right to send the request with this key during the block, so that a reply is not
+    paid for twice.
+
+    Threads of any process that would send the same request wait here.
 
     The right is a lock of this machine and, if the database is shared, a claim there, too. Both are
     released when their holder dies.

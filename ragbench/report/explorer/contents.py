@@ -241,8 +241,10 @@ def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> lis
 
 
 def _measure_fields(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
-    """Return the fields of a measure for the page; `counts` are the questions on which B is better,
-    worse and equal, [] of a single result.
+    """Return the fields of a measure for the page.
+
+    `counts` are the questions on which B is better, worse and equal; [] if a single result is
+    shown.
     """
     return {
         "name": name,

@@ -70,8 +70,9 @@ def _checks(result: Result) -> list[Check]:
 
 
 def _comparison_checks(comparison: Comparison) -> list[Check]:
-    """Return a test case for each measure, and for each kind of pass and fail, that is compared with
-    the baseline; a regression is a failure.
+    """Return the test cases about the comparison with the baseline; a regression is a failure.
+
+    There is one for each compared measure, and one for each kind of pass and fail.
     """
     against = f"against {comparison.baseline}"
     checks = []

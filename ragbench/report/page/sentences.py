@@ -120,8 +120,9 @@ def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
 
 
 def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
-    """Return the rows of the comparison with the baseline: regressions first, then improvements, then
-    the others; [] without a comparison.
+    """Return the rows of the comparison with the baseline; [] without a comparison.
+
+    Regressions come first, then improvements, then the others.
 
     Without `every`, the others are left out unless their measures are in the brief table.
     """
@@ -244,8 +245,11 @@ def _judge_sentence(result: Result) -> str:
 
 
 def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> list[str]:
-    """Return clauses that state reasons to doubt the verdicts by a criterion: all are equal, or answers
-    were excluded; [] without a reason.
+    """Return reasons to doubt a judge's verdicts by a criterion, each as a clause; [] if there are
+    none.
+
+    A judge that gives all answers the same verdict is one, and answers without a verdict are
+    another.
     """
     doubts = []
     values = [judgement.value for judgement in judgements if judgement.value is not None]
@@ -320,8 +324,12 @@ COST_HEADS = "part,model,requests,cached,tokens in,tokens out,dollars,dollars pe
 
 
 def cost_rows(costs: Sequence[Cost], n_questions: int) -> list[tuple[str, ...]]:
-    """Return the table of costs, whose headings are `COST_HEADS`: a row for each part of an evaluation
-    and model, and one with the sum if there are several. Unknown token counts are "–".
+    """Return the table of costs as texts; its headings are `COST_HEADS`.
+
+    It has a row for each part of an evaluation and model, and one with the sum if there are
+    several.
+
+    Unknown token counts are "–".
     """
     rows = []
     for cost in costs:

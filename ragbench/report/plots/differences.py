@@ -61,8 +61,9 @@ def _draw_difference(axes: Axes, y: int, row: Mapping[Any, Any]) -> None:
 
 
 def _texts_of_row(row: Mapping[Any, Any], measure: str) -> list[str]:
-    """Return the texts next to a difference: the mean, the questions won and lost, the decision, the
-    latency and the cost; "–" for an unknown number.
+    """Return the texts that are drawn next to a difference; "–" for an unknown number.
+
+    They are the mean, the questions won and lost, the decision, the latency and the cost.
     """
     is_baseline = pd.isna(row["decision"])
     won_lost = "baseline" if is_baseline else f"{row['wins']:.0f} / {row['losses']:.0f}"

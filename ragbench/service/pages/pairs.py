@@ -50,8 +50,9 @@ def by_perspective(measures: Sequence[Json]) -> list[tuple[str, list[Json]]]:
 
 
 def question_rows(session: Session, before: Json, after: Json) -> list[dict[str, Any]]:
-    """Return the questions that both runs have, the changed ones first: query_id, question, change,
-    and for each run its state and answer.
+    """Return the questions that both runs have, the changed ones first.
+
+    A row has query_id, question, change, and for each run its state and answer.
     """
     cases_before = _cases_by_id(session, before)
     cases_after = _cases_by_id(session, after)

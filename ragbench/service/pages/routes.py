@@ -219,8 +219,10 @@ def _schedules_page(
     problem: str = "",
     form: Mapping[str, str] = MappingProxyType({}),
 ) -> HTMLResponse:
-    """Show the page of jobs, schedules and alerts; after a form that was refused with its fields as they
-    were sent (`form`), and with the `problem`.
+    """Show the page of jobs, schedules and alerts.
+
+    After a form was refused, the page shows the `problem`, and the fields as they were sent
+    (`form`).
     """
     jobs = api.list_jobs(who)
     rules = api.list_alerts(who)

@@ -56,8 +56,9 @@ def measures_of(connection: Connection, ids: list[str]) -> list[str]:
 
 
 def _first_of(names: Collection[str]) -> list[str]:
-    """Return the measures of the first charts that a run has, in their order: each by its name, at the
-    depth 5, or else at another depth.
+    """Return the measures of the first charts that a run has, in their order.
+
+    A measure is taken by its name, at the depth 5, or else at another depth.
 
     >>> _first_of({"nDCG@10", "R@10", "P@5", "P@10", "pass_rate"})
     ['pass_rate', 'P@5', 'R@10']
