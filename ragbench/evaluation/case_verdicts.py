@@ -113,8 +113,9 @@ def _decide_by_retrieval(
     without a score, or whose judge failed (`lost`), has the pass_rate NaN.
     """
     measured = set(scores["measure"])
-    deciding = next((name for name in _SUCCESS if name in measured), "")
+    deciding = next((name for name in _SUCCESS if name in measured), "")  # the first measured one
     success = scores[scores["measure"] == deciding].set_index("query_id")["value"]
+    # in the order of the cases; NaN for a case without a score, and for one whose judge failed
     success = success.reindex([case.query_id for case in answered.dataset.cases])
     success = success.mask(success.index.isin(lost))
     error_of = {answer.query_id: answer.error for answer in answered.answers}
@@ -172,8 +173,10 @@ def plain_verdicts(
 def _doubtful_claims(
     claims: Sequence[Mapping[Any, Any]], judgements: Sequence[Judgement]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the claims and numbers of one answer that its context does not support, masked: two kinds
-    by their wording, from the checked `claims`, and "invented_claims" by the judge.
+    """Return the claims and numbers of one answer that its context does not support, with secrets masked.
+
+    "unsupported_claims" and "fabricated_numbers" were found by their wording (`check_groundedness`),
+    "invented_claims" by the judge.
     """
     unsupported = [claim["claim"] for claim in claims if claim["supported"] is False]
     invented = [claim for judgement in judgements for claim in judgement.unsupported]

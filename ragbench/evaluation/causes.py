@@ -322,8 +322,10 @@ def _diagnosed(
 
 
 def _explained(cause: str, query_id: str, explanations: Mapping[tuple[str, str], str]) -> str:
-    """Return the judge's explanation of the verdict that decided a cause, as the end of a sentence: of
-    correctness if the answer may be right, of faithfulness if it is unsupported; "" for other causes.
+    """Return the judge's explanation of its verdict, as the end of a sentence about a cause.
+
+    The verdict is on correctness for the causes in `DISPUTED` (judge and labels disagree), and on
+    faithfulness for an unsupported answer. "" for other causes, and without an explanation.
     """
     if cause in DISPUTED:
         criterion = "correctness"
@@ -428,8 +430,10 @@ def _cause_in_generation(question: _Question) -> _Finding:
 
 
 def _unsupported(question: _Question) -> _Finding:
-    """Return "fabricated" if the context does not support the answer and is not known to hold the
-    evidence, "contradicts" if it holds the evidence and the answer differs from a label; else nothing.
+    """Return why an answer that its context does not support is wrong; nothing for a supported answer.
+
+    "fabricated": the context is not known to hold the evidence. "contradicts": it holds the evidence,
+    and the answer differs from a label. Nothing if it holds the evidence and there is no difference.
     """
     measure = _unsupported_by(question.scores)
     if not measure:
@@ -445,8 +449,8 @@ def _unsupported(question: _Question) -> _Finding:
 
 
 def _misses_requirement(question: _Question) -> bool:
-    """Return True if an answer failed by a label other than its correctness: it is right, or cites
-    wrongly, is late, or misses a requirement.
+    """Return True if a failed answer failed by something else than its correctness: it cites wrongly, is
+    late, or misses a requirement of its case. An answer that is right can have failed by these alone.
     """
     scores, thresholds = question.scores, question.thresholds
     least_cited = thresholds.get("expected_citations", 0.0)
@@ -524,7 +528,11 @@ def _judge_against_labels(question: _Question) -> _Finding:
 
 
 def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Finding:
-    """Return the stage that lost the evidence of a question, whose contexts do not hold it."""
+    """Return the first stage that lost the evidence of a question whose contexts do not hold it.
+
+    The stages are checked in the order of `CAUSES`, so that each branch may take for granted that no
+    earlier one lost the evidence. `reach` has the fraction of the evidence that is left after each.
+    """
     if reach.corpus == 0.0:
         relevant = relevant_documents(question.dataset, question.case)
         evidence = [span.doc_id for span in question.case.evidence]
@@ -640,7 +648,7 @@ def _contradiction(answer: str, text: str) -> float:
         n_added = len(answer_details.difference(squad_words(text)))
         details_replaced = min(n_missing / len(text_details), n_added / len(answer_details))
     n_negations = len(_NEGATION.findall(answer)) + len(_NEGATION.findall(text))
-    is_negated = n_negations % 2 == 1  # one of the two, not both
+    is_negated = n_negations % 2 == 1  # an odd sum: one of the two is negated, the other is not
     if is_negated:
         return max(details_replaced, token_f1(answer, text))
     return details_replaced

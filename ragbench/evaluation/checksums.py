@@ -54,11 +54,15 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def replace_files(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files for readers (name -> text) into a folder, with their checksums in timings.json if it
-    is the folder of a result.
+    """Write files into a folder that people read and ragbench does not, such as reports. In the folder of a
+    result, keep their checksums in timings.json up to date.
 
-    Their old checksums are removed before the files are written and the new ones added afterwards, so
-    that a result that is loaded in between is not found damaged.
+    The old checksums are removed before the files are written, and the new ones added afterwards: a
+    result that is loaded in between has files without a checksum, but no damaged ones.
+
+    Args:
+        folder: of a result, or any other.
+        texts: file name -> text.
     """
     times = _json_object(folder / TIMINGS) if (folder / TIMINGS).is_file() else {}
     checksums = times.get(CHECKSUMS) or {}

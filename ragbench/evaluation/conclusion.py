@@ -310,8 +310,9 @@ def _missing_values_sentences(results: Sequence[Result]) -> list[str]:
 
 
 def _missing_values(result: Result) -> list[str]:
-    """Return beginnings of sentences that end in the name of a result: it found nothing, or a measure or
-    criterion of the user has no value in it.
+    """Return what has no value in a result, as beginnings of sentences to which the caller adds its name.
+
+    Either retrieval found nothing, or a measure or a criterion of the user's own has no value.
     """
     problems = []
     has_retrieval = any(
@@ -358,8 +359,17 @@ def _edited_sentences(results: Sequence[Result]) -> list[str]:
 def _sensitivity_sentences(
     by_name: Mapping[str, Result], leading: Arm | None, base: Arm, deciding: DecidingQuestions
 ) -> list[str]:
-    """State what these questions can and cannot show: the smallest difference, and how much depends
-    on the wording of the questions and on the length of their evidence.
+    """State what these questions can and cannot show, a sentence each: the smallest difference that they
+    can detect, how much they repeat of their evidence, and how long that is.
+
+    The wording matters as questions that repeat it favour search by words. A sentence that needs more
+    questions than there are is left out.
+
+    Args:
+        by_name: name -> result.
+        leading: the best of the other configurations; None if there is no other.
+        base: the baseline.
+        deciding: the questions that decide.
     """
     lines = detectable_sentences(leading)
     baseline = by_name[base.name]
@@ -380,8 +390,8 @@ def _sensitivity_sentences(
 
 
 def _overlap_sentence(overlaps: Mapping[str, float], lengths: Mapping[str, float]) -> str:
-    """State how far questions repeat their evidence; the public figures are about passages, so that
-    questions which name only a document are not compared with them.
+    """State how many of their words questions repeat from their evidence, next to the figures of public
+    sets. These figures are about passages: questions that name only a document are not compared.
 
     Args:
         overlaps: query_id -> wording_overlap.
@@ -415,10 +425,11 @@ def _verdict_field(result: Result, field: str, deciding: DecidingQuestions) -> d
 def _wording_sentence(
     baseline: Result, contender: Result, overlaps: Mapping[str, float], measure: str
 ) -> list[str]:
-    """State the difference on the half of the questions that repeat least of their evidence; if its sign
-    is not the sign on all questions, add that the decision depends on the wording.
+    """State the difference between two results on the half of the questions that repeat least of their
+    evidence, in a list of one sentence; [] if this half has too few questions, or is not scored.
 
-    The list is empty if this half has too few questions, or is not scored.
+    If the difference has another sign there than on all questions, the sentence adds that the decision
+    depends on the wording of questions.
 
     Args:
         overlaps: query_id -> fraction of the question's words that its evidence repeats.
@@ -457,10 +468,13 @@ def _race_sentence(race: Race | None) -> list[str]:
 
 
 def _decision_by_race(race: Race, name: str) -> str:
-    """Return how the configuration that led when the race dropped `name` compares with it: "better",
-    "likely better" or "within the margin".
+    """Return the decision between a configuration that a race dropped (`name`) and the one that led at that
+    moment: the leader is "better", "likely better", or "within the margin" of no importance.
+
+    "better": the whole interval of the difference is below 0. "likely better": only its mean is, with a
+    p-value of Student's t test below `ALPHA`.
     """
-    row = race.table.to_dict("index")[name]
+    row = race.table.to_dict("index")[name]  # gain: of `name` over the leader, with its interval
     n_asked = int(row["n"])  # questions that `name` was asked before it was dropped
     dropped = np.array(race.scores[name][:n_asked], dtype=np.float64)
     leader = np.array(race.scores[row["leader"]][:n_asked], dtype=np.float64)

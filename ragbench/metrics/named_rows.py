@@ -97,8 +97,12 @@ class ExplainedFrame(pd.DataFrame):
 
 
 def _call_of_column(name: str, measures: list[str]) -> str:
-    """Return how the values of the measure that an attribute means are read from a table with these
-    measures, or computed if it lacks them; "" if it means no measure.
+    """Return the code to write in place of an attribute that names a measure: "table['nDCG@10']" if the
+    table has it, else the call that computes it; "" if the name means no measure.
+
+    Args:
+        name: the attribute, such as "ndcg".
+        measures: those in the table.
     """
     for measure in measures:
         if measure.casefold().startswith(name.casefold()):
@@ -133,7 +137,9 @@ def _of_numbers(owner: type[Any], name: str) -> Any:
 
 
 def _of_columns(name: str) -> Any:
-    """Return a method of pandas that names the column which an unknown one means."""
+    """Return the method `name` of DataFrame, with a better error for an unknown column: it suggests the
+    column that is meant.
+    """
     method = getattr(pd.DataFrame, name)
 
     @wraps(method)

@@ -119,6 +119,7 @@ class BM25:
         """
         from scipy.sparse import csc_matrix
 
+        # stem -> its column; a new stem gets the next number when it is looked up
         column_of: defaultdict[str, int] = defaultdict(count().__next__)
         stems = self._words.of(texts)
         columns = [column_of[stem] for row in stems for stem in row]

@@ -120,11 +120,17 @@ class Borders:
 
 
 def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: int) -> list[Window]:
-    """Split the tokens from `first` up to `last` into windows of at most `size` tokens.
+    """Split the tokens from `first` up to `last` into windows (first, last) of at most `size` tokens.
 
-    Cuts at the borders of `kinds[0]` and joins neighbouring pieces as long as they fit; a piece that
-    is too long by itself is split at the next kind. Without kinds the range stays one window, of any
-    size.
+    The text is cut at all borders of the first kind, and neighbouring pieces are joined as long as they
+    fit. A piece that is too long by itself is split at the next kind, and so on. After the last kind a
+    range stays one window, of any size.
+
+    Args:
+        borders: of the text.
+        first, last: the range of tokens; `last` is not part of it.
+        kinds: where to cut, the strongest first, such as ["paragraphs", "sentences", "words"].
+        size: of a window, in tokens.
     """
     if last - first <= size or not kinds:
         return [(first, last)]
@@ -196,11 +202,16 @@ def _weakest_cut(
 def extend(
     windows: Sequence[Window], borders: Borders, name: str, size: int, overlap: int
 ) -> list[Window]:
-    """Let each window continue into the next one by up to `overlap` tokens, itself staying within
-    `size` tokens; `name` is the chunker's.
+    """Return the windows, each continued into the next one by up to `overlap` tokens, but to no more than
+    `size` tokens in all.
 
-    A window does not continue past the next heading. One that then ends no later than the one before
-    is dropped.
+    A window does not continue past the next heading. A window that then ends no later than the one before
+    it holds nothing new, and is dropped.
+
+    Args:
+        windows: (first token, one after the last).
+        borders: of the text.
+        name: of the chunker, which decides where a window may end (`_last_cut`).
     """
     headings = sorted(cut for level in borders.headings for cut in borders.cuts(level))
     headings_and_end = [*headings, borders.n_tokens]

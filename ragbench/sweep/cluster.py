@@ -146,8 +146,8 @@ class DaskExecutor:
             require("distributed", "dask").wait(trivial_task)
 
     def _outcome(self, run: "_RunAtWork") -> Outcome | None:
-        """Return how a run ended whose future is done; None if its worker died before the result came
-        back, and another runs it again.
+        """Return how a run ended whose future (Dask's handle of its result) is done; None if its worker
+        died before the result came back: Dask then runs it again on another.
         """
         from distributed import KilledWorker
 
@@ -179,8 +179,12 @@ class _RunAtWork(NamedTuple):
 
 
 def _run_on_worker(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
-    """Execute a task on the worker until it is cancelled there, which is so too when the sweep is
-    gone.
+    """Execute a run on a worker of Dask, and return its result. It is stopped once Dask no longer wants
+    it there: the sweep has cancelled it, or its process is gone.
+
+    Args:
+        task: the run, as `Packer.packed` makes it.
+        inputs: the input files of the sweep, as one archive.
     """
     from distributed import get_worker
 
@@ -236,8 +240,8 @@ def _connect(address: str) -> tuple[Any, Any]:
 def _start_local_cluster(n_threads: int) -> Any:
     """Start a cluster of Dask in this process, which runs `n_threads` jobs at once.
 
-    Each run has a process anyway, so that the workers are threads of this one and share what its runs
-    fork from.
+    Its workers are threads, not processes: each run gets a process of its own anyway, and is forked from
+    this one, with what it has loaded.
     """
     distributed: Any = require("distributed", "dask")
     return distributed.LocalCluster(

@@ -162,8 +162,11 @@ def _validated(path: Path, table: _Table) -> GridFile:
 
 
 def _unknown_key(keys: Sequence[str | int], value: Any) -> str:
-    """Return the message for a key that a grid may not have, at the top of the file or, of two keys,
-    in the section [sweep].
+    """Return the message for a key that a grid file may not have.
+
+    Args:
+        keys: (key,) at the top of the file, or ("sweep", key) in its section [sweep].
+        value: that the file gives to the key.
     """
     is_at_top = len(keys) == 1
     names = GridFile.model_fields if is_at_top else _Sweep.model_fields
@@ -254,13 +257,16 @@ def _overridden(file: GridFile, values: _Table) -> GridFile:
 
 
 def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[_Table]:
-    """Return every configuration as the file specifies it, before defaults: the cross product of
-    axes, then explicit runs. A note is added for each `exclude` that fits none.
+    """Return every configuration of a grid file as parameter -> value, without the notebook's defaults.
+
+    First come the combinations of the values of all axes, without those that `exclude` fits, then the
+    explicit [[run]] entries. A note is added for each `exclude` that fits no combination.
     """
     excluded = [_with_types("exclude", entry, notebook) for entry in file.exclude]
     axes = {name: _axis_entries(name, values, notebook) for name, values in file.axes.items()}
     _check_given_once(file.fixed, axes)
     fixed = _with_types("[fixed]", file.fixed, notebook)
+    # with [[run]] entries alone, [fixed] is not a configuration by itself
     crossed = _cross_product(fixed, axes.values()) if axes or not file.run else []
     combinations = _without_excluded(crossed, excluded, notebook.defaults, notes)
     for entry in file.run:
@@ -316,7 +322,7 @@ def _check_given_once(fixed: _Table, axes: Mapping[str, Sequence[_Table]]) -> No
         sections[f"axis {name}"] = entries
     section_of: dict[str, str] = {}
     for section, entries in sections.items():
-        names = {name: None for entry in entries for name in entry}
+        names = {name: None for entry in entries for name in entry}  # each once, in their order
         for name in names:
             if name in section_of:
                 raise ConfigError(
@@ -342,7 +348,16 @@ def _axis_entries(name: str, values: Sequence[Any], notebook: Notebook) -> list[
 
 
 def _with_types(where: str, values: _Table, notebook: Notebook) -> _Table:
-    """Return parameters with the types that the notebook declares; `where` names their section."""
+    """Return parameters of a section of the grid, converted to the types that the notebook declares.
+
+    Args:
+        where: the section, such as "[axes]", for messages.
+        values: parameter -> value.
+        notebook: that the sweep runs.
+
+    Raises:
+        ConfigError: a parameter is unknown, has a wrong type, or is one that the sweep sets itself.
+    """
     named = [name for name in WHERE if name in values]
     if named:
         raise ConfigError(
@@ -353,7 +368,7 @@ def _with_types(where: str, values: _Table, notebook: Notebook) -> _Table:
         accepted = notebook.accept(values)
     except ConfigError as exc:
         raise ConfigError(f"{where}: {exc}") from exc
-    return {name: accepted[name] for name in values}
+    return {name: accepted[name] for name in values}  # without the defaults of the others
 
 
 def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
@@ -502,12 +517,12 @@ def _working_folder(path: Path) -> Path:
 
 
 def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
-    """Return configuration -> the inputs of its result besides the parameters, by name: the notebook
-    and its SHA-256, the dataset's fingerprint ("" without a dataset), the SHA-256 of its system if a
-    file or a module describes it, and of its criteria if it is judged.
+    """Return configuration -> what its result is made from besides its parameters, as name -> value. A
+    result made from other inputs is outdated.
 
-    A result made from other inputs is outdated. The dataset is loaded once here, so that its errors
-    come before anything is spent.
+    The inputs are the notebook and its SHA-256, the dataset's fingerprint ("" without a dataset), the
+    SHA-256 of the system if a file or a module describes it, and of the criteria of its judge, if any.
+    The dataset is loaded once here, so that its errors come before anything is spent.
     """
     folder = working_folder(grid)
     first = next(iter(grid.runs.values()))  # all have the same data

@@ -74,8 +74,11 @@ class Contest:
     made_from: str
 
     def expected_saving(self) -> str:
-        """Return a sentence with the fraction of the evaluations that a race takes, found by
-        simulated races on the stored scores; fewer than three configurations with scores are too few.
+        """Return a sentence that estimates how much a race saves: the fraction of the evaluations that it
+        takes, by simulated races on the stored scores of earlier runs.
+
+        With fewer than three configurations that have scores, the sentence reports that there is no
+        estimate.
         """
         stored_scores: dict[str, Sequence[float | None]] = {}
         for name in self.race.scores:
@@ -96,9 +99,11 @@ class Contest:
         )
 
     def _stored_scores(self, name: str, n_draws: int) -> tuple[list[float | None], float | None]:
-        """Return the stored scores of a configuration for the questions of the first `n_draws` draws (None
-        where one is unscored), and the dollars per question (None if they are unknown). A draw is a
-        question, or several that are asked together (`draws_of`).
+        """Return the stored scores of a configuration in the order of the race, None for an unscored
+        question, and its dollars per question, None if unknown.
+
+        The questions are those of the first `n_draws` draws. A draw is a question, or several that are
+        asked together, such as the turns of a conversation (`draws_of`).
         """
         result = load_result(self.folder.path / name)
         rows = only(result.scores, self.race.measure).dropna()
@@ -151,8 +156,12 @@ class Contest:
         write_durably(self.folder.path / RACE, json.dumps(record, ensure_ascii=False) + "\n")
 
     def _unfinished(self, jobs: Mapping[str, Job], n_draws: Mapping[str, int]) -> dict[str, Job]:
-        """Return a job for each configuration that has not yet answered its draws, in the order of
-        `n_draws` (configuration -> number of draws that it answers).
+        """Return configuration -> job, for each one that has not yet answered its questions of a round.
+
+        Args:
+            jobs: of the configurations that may still be asked; others are left out.
+            n_draws: configuration -> how many draws (questions) it answers in this round; its order is
+                that of the result.
         """
         unfinished = {}
         for name, n in n_draws.items():
@@ -183,8 +192,8 @@ class Contest:
         write_durably(path, notebook_text(notebook))
 
     def _job_of_round(self, job: Job, n_draws: int) -> Job:
-        """Return the job that answers the questions of the first draws alone, by the measure of the
-        race, in the notebook of one cell.
+        """Return a job for one round of the race, in place of the whole evaluation `job`: its notebook, a
+        single cell, evaluates the questions of the first `n_draws` draws by the measure of the race.
         """
         digest = digest_of(_NOTEBOOK)[0]
         return replace(
@@ -196,19 +205,22 @@ class Contest:
 
 
 def _draws_to_answer(race: Race, end: int) -> dict[str, int]:
-    """Return configuration -> the number of draws (questions) that it answers in a round, which ends at
-    the draw `end`; without the dropped configurations, the nearest to a decision first.
+    """Return configuration -> how many draws (questions) it answers in a round, which ends at the draw
+    `end`. Configurations that were dropped are left out.
 
-    A configuration that has led answers all draws: the others are compared with it.
+    A configuration that has led at some time answers all draws, as the others are compared with it. The
+    configuration that is nearest to being dropped comes first: the one with the most capital (the
+    evidence against it, as a bettor's gain).
     """
     names = list(race.scores)
-    nearest_first = np.argsort(-race.drops.capital, kind="stable")
+    nearest_first = np.argsort(-race.drops.capital, kind="stable")  # numbers in `names`
     n_draws = {}
-    for arm in nearest_first:  # an arm is a configuration's number in `names`
-        if names[arm] in race.stopped:
+    for number in nearest_first:
+        name = names[number]
+        if name in race.stopped:
             continue
-        has_led = arm in race.drops.led
-        n_draws[names[arm]] = len(race.draws) if has_led else end
+        has_led = number in race.drops.led
+        n_draws[name] = len(race.draws) if has_led else end
     return n_draws
 
 
@@ -283,9 +295,12 @@ def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
 
 
 def answer_round(values: Mapping[str, Any]) -> Result:
-    """Evaluate a configuration on the questions of the first rounds by the measure of a race, and save
-    the result. `values` are the global variables of the notebook, among them the parameters of its job
-    (`Contest._job_of_round`).
+    """Evaluate a configuration on the questions of a race's rounds so far, by the race's measure alone,
+    and save the result. The notebook of a race calls this.
+
+    Args:
+        values: the global variables of the notebook: the parameters of the configuration, and those of
+            its job (`Contest._job_of_round`).
     """
     names = {*EvaluationSpec.model_fields, *OF_PIPELINE, "dataset", "corpus", "split", "system"}
     parameters = {name: values[name] for name in names if name in values}

@@ -184,12 +184,12 @@ def _read_parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str,
 
 
 def in_place(source: str, cwd: Path, folder: Path) -> str:
-    """Return the cell of injected parameters with its paths from `folder`, where the notebook lies,
-    instead of from `cwd`.
+    """Return the cell of parameters that papermill has put into a notebook, with other relative paths: they
+    start from `folder`, where the notebook lies, instead of from `cwd`, where it ran.
 
-    With these paths, an executed notebook can be run again in its folder. A path is a text that
-    names something that exists in `cwd`, or `results_dir`, or one of the names between commas in
-    the parameters `criteria` and `measures`; all other text stays.
+    So an executed notebook can be run again in its folder. A text is a path if something with this name
+    exists in `cwd`; that of `results_dir` always is. The parameters `criteria` and `measures` hold several
+    names between commas, which are looked at one by one. Any other text stays.
 
     >>> in_place('results_dir = "../results/mine/bm25"', Path("/home/me/notebooks"), Path("/home/me/results/mine"))
     'results_dir = "bm25"'
@@ -253,8 +253,8 @@ def notebook_text(notebook: Mapping[str, Any]) -> str:
 def without_machine(
     notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return an executed notebook (as JSON) in which nothing names this machine or the folder the
-    run was written in.
+    """Return an executed notebook (as JSON) in which nothing names this machine, or the folder in which it
+    was run.
 
     Args:
         notebook: the executed notebook.

@@ -113,8 +113,10 @@ def plan(
 def _foreseen_requests(
     grid: Grid, names: Iterable[str], settings: Settings, notes: list[str]
 ) -> DryRun:
-    """Return the requests that configurations would send, none if they cannot be foreseen; that, and
-    warnings about judges, are added to `notes`.
+    """Return the requests to models that configurations would send, by a dry run; none, with a note, if
+    their notebook lacks a parameter without which they cannot be foreseen.
+
+    Warnings about judges during the dry run are added to `notes`, too.
     """
     asking = _configurations_that_ask(grid, names)
     missing = _missing_parameter(grid)
@@ -141,8 +143,14 @@ def open_sweep(
     settings: Settings,
     overrides: Sequence[str] = (),
 ) -> tuple[Grid, list[str], SweepFolder, Settings]:
-    """Return a grid, its chosen configurations, the folder of its sweep, and the settings with the
-    account of that folder.
+    """Read a grid file and return (the grid, the names of its chosen configurations, the folder of its
+    sweep, the settings): the settings count costs on the account of this folder.
+
+    Args:
+        grid_file: as for `read_grid`, with its `overrides`.
+        out: the folder of all sweeps.
+        only: chooses configurations (`chosen`); "" chooses all.
+        settings: of the calls of models.
     """
     with in_force(settings):
         grid = read_grid(grid_file, overrides)

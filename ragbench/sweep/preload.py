@@ -49,10 +49,14 @@ _BEFORE = dict(os.environ)
 
 
 def packages_of(runs: Collection[Mapping[str, Any]]) -> list[str]:
-    """Return the packages of models whose results are never stored, so that each run computes them;
-    and a warm-up, which takes as long as it saves in two runs.
+    """Return the modules to import once, before the runs are forked, instead of in each run.
 
-    Never stored are a question's vector while its search is timed, and a reranking.
+    They are packages of models that every run must load, as it computes what is never stored: the vectors
+    of questions, whose search is timed, and a reranking. With more than two runs a warm-up is among them;
+    it takes the time that it saves in two.
+
+    Args:
+        runs: a table, parameter -> value, for each configuration.
 
     >>> packages_of([{"retriever": "bm25"}, {"retriever": "dense:wordllama"}])
     ['wordllama']

@@ -241,8 +241,8 @@ def _reap_at_exit() -> None:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Keep multiprocessing from importing the user's script in each process, as if it were a
-    module.
+    """Hide the user's script during the block: multiprocessing would import the module "__main__" again in
+    each process that it starts, and so run the script.
     """
     with _hiding:
         main = sys.modules["__main__"]

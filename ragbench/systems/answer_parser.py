@@ -131,8 +131,9 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
 
 
 def _filled(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that hold something, with lists and tables in place of texts that
-    write them out, as a CSV file has them. An empty answer is kept: it is an answer.
+    """Return the fields of a record without the empty ones; an empty answer is kept, as it is an answer.
+
+    A list or a table that is written out as a text, as in a cell of a CSV file, is read.
     """
     fields = {}
     for name, value in record.items():
@@ -184,9 +185,10 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
 
 
 def _outcome(record: _Record, text: str) -> str | None:
-    """Return "failed" if a record has an error, else what the system reports; without that "blocked"
-    if a guardrail flagged it, None for contexts without an answer, or what the wording of the answer
-    `text` shows.
+    """Return the outcome of a record: the first of these that applies.
+
+    "failed" if it has an error; the outcome that the system reports; "blocked" if a guardrail flagged it;
+    None for contexts without an answer; else the outcome that the wording of the answer `text` shows.
     """
     if record.error is not None:
         return "failed"

@@ -101,8 +101,12 @@ def _remembered(book: Path) -> set[str]:
 
 
 def _uses(table: Mapping[str, Any]) -> str:
-    """Describe which command a table starts, and which variables it sends to which address; "" if
-    it does neither.
+    """Return what a system's file does that needs consent, as verbs with their objects: "starts 'python
+    server.py' and gets the variables TOKEN of the environment"; "" if it does nothing of the kind.
+
+    Args:
+        table: the fields of the file. It starts a command if `server` is not an address; it sends
+            variables of the environment to an address.
     """
     where = table.get("url") or table.get("server") or ""
     variables = variables_in(table)

@@ -102,11 +102,11 @@ def checked_options(cls: type[C]) -> type[C]:
 
 
 def problems_of(exc: ValidationError) -> list[Problem]:
-    """Return each value that pydantic refuses as (its keys, a line with the value and the
-    expectation).
+    """Return each value that pydantic refuses as (keys, text): the keys that lead to the value, and a
+    line with the value and what was expected.
 
-    A value that may be a secret is not shown: in headers and variables, a literal that must not be
-    written out, or a text with "@", such as a URL with a password.
+    A value that may be a secret is left out of the line: one in headers or variables, one that is a
+    secret and must not be written into a file, or one with "@", such as a URL with a password.
     """
     problems = []
     for error in exc.errors(include_url=False):

@@ -129,8 +129,12 @@ def _documents_by_stem(names: Mapping[str, str]) -> dict[str, list[tuple[_Path, 
 def _claims(
     paths: Sequence[_Path], documents: Mapping[str, Sequence[tuple[_Path, str]]]
 ) -> list[_Claim]:
-    """Return a claim for each path of a passage that names a document; `documents` are given by their
-    stems.
+    """Return a claim (that a path names a document, and how well) for each path of a passage that names
+    one.
+
+    Args:
+        paths: those of the passage.
+        documents: stem (file name without extension) -> the (path, doc_id) of each document with it.
     """
     claims = []
     for path in paths:

@@ -168,8 +168,10 @@ def to_callable(value: Any) -> Callable[..., Any] | None:
 
 
 def _run_of_haystack(pipeline: Any) -> Callable[[str], Any]:
-    """Return a function that runs a pipeline of Haystack with a question, which goes into every
-    component's inputs for a question, and into all inputs that must be given.
+    """Return a function that runs a pipeline of Haystack with a question.
+
+    A pipeline is made of components, each with named inputs. The question goes into every input that has
+    a usual name for one (`QUESTIONS`), and into every input that must be given.
     """
     inputs_of_component: dict[str, list[str]] = {}
     for component, fields in pipeline.inputs().items():
@@ -178,11 +180,11 @@ def _run_of_haystack(pipeline: Any) -> Callable[[str], Any]:
         ]
 
     def run(question: str) -> Any:
-        inputs = {
-            component: dict.fromkeys(names, question)
-            for component, names in inputs_of_component.items()
-        }
-        return pipeline.run(inputs, include_outputs_from={*pipeline.graph})
+        inputs = {}
+        for component, names in inputs_of_component.items():
+            inputs[component] = dict.fromkeys(names, question)  # the question in each input
+        every_component = {*pipeline.graph}  # also those in the middle, such as a retriever
+        return pipeline.run(inputs, include_outputs_from=every_component)
 
     return run
 
@@ -190,8 +192,11 @@ def _run_of_haystack(pipeline: Any) -> Callable[[str], Any]:
 def _with_named_inputs(
     method: Callable[..., Any], input_names: Sequence[str]
 ) -> Callable[..., Any]:
-    """Return a function of a question and its history that calls a method with a table of these
-    inputs. The question goes into each input that is not a list of messages.
+    """Return a function of a question and its history, which calls `method` with one table: input name ->
+    value.
+
+    The input "chat_history" gets the earlier messages, "messages" also the question; every other input
+    gets the text of the question.
     """
 
     def ask(question: str, history: Sequence[Message] = ()) -> Any:

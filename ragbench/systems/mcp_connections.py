@@ -77,7 +77,8 @@ class Pool:
     ) -> tuple[Any, float]:
         """Return the result of one call, and the seconds that it took.
 
-        `sampling` answers the tool's requests for a language model's text; None if there are none.
+        `sampling` answers a tool that asks for texts of a language model (which MCP calls sampling);
+        None if it must not ask.
 
         Raises:
             RefusalError: there is no such tool, or the server or the tool reports an error.
@@ -109,10 +110,10 @@ class Pool:
 
     @contextmanager
     def _connection(self) -> Iterator[_Connection]:
-        """Hold a connection within the block: an open one, else a new one.
+        """Yield a connection to the server for the block: one that is open, else a new one.
 
-        With sampling no other call uses it in the meantime, as it is idle again after the block;
-        without, all calls share one, which is always among the idle ones.
+        If the server may ask for completions of a model (sampling), no other call uses the connection
+        until the block has ended. Otherwise all calls share one, which stays among the idle ones.
         """
         is_shared = not self.samples
         with self._room:
@@ -128,8 +129,8 @@ class Pool:
                     self._idle.append(connection)
 
     def _connect(self) -> _Connection:
-        """Return an open connection, by the older protocol or, where the server does not support its
-        version, by the one that the client chooses.
+        """Return a new, open connection. The older version of the protocol is tried first; if the server
+        refuses it, the client of the MCP SDK chooses the version.
 
         A failure is remembered for `_SAME_REASON_S` seconds, and raised again without another try.
 

@@ -209,8 +209,16 @@ def read_table(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
-    """Return a function that makes the system for a dataset. What can be checked without documents
-    is checked here, as `load_system` states.
+    """Return a function that makes the system `spec` for a dataset; all that can be checked without the
+    documents is checked now.
+
+    Args:
+        spec: the file of a system or of answers, "package.module:attribute", an address, or the name of
+            a retriever, as in `load_system`.
+        folder: that relative paths start from.
+
+    Raises:
+        ConfigError: there is no such system.
     """
     path = Path(folder) / expanded(spec)
     if spec.endswith(".toml"):

@@ -17,8 +17,8 @@ _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has
 def passages_of(contexts: Sequence[ParsedContext]) -> list[Passage]:
     """Return a passage per context, each with an id that no other passage of this answer has.
 
-    "[3]" in a text means the third context also where a system returns two excerpts of one document
-    under the document's id, or one excerpt twice: the second is called "7~2".
+    A system may return two excerpts of a document under the document's id, or one excerpt twice. All are
+    kept, so that "[3]" in the answer still means the third context: the second "7" is called "7~2".
     """
     passages: dict[str, Passage] = {}
     last_number_of: dict[str, int] = {}  # by the system's own id
@@ -29,7 +29,7 @@ def passages_of(contexts: Sequence[ParsedContext]) -> list[Passage]:
             number += 1
         last_number_of[own_id] = number
         doc_id = context.doc_id
-        if not doc_id and number > 1:
+        if not doc_id and number > 1:  # an id that is there twice is that of a document
             doc_id = own_id
         score = context.score
         if score is not None and not math.isfinite(score):
@@ -71,8 +71,10 @@ def distinct_contexts(answer: Answer) -> tuple[str, ...]:
 
 
 def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:
-    """Return for each context, by its id, the id of the first equal one: of those with the same id
-    from the system and the same text. "a~2" may be equal to "a" (see `passages_of`).
+    """Return id of a context -> id of the first context that equals it, which may be itself.
+
+    Contexts are equal if the system gave them the same id, and their texts are the same. A repeated id
+    has got a number, so that "a~2" may be equal to "a" (see `passages_of`).
     """
     text_of = {passage.passage_id: passage.text for passage in passages}
     id_in_answer = {context: _RENAMED.sub("", context) for context in contexts}

@@ -149,9 +149,12 @@ def match_passages(
 
 
 def _document_of_name(dataset: Dataset, known_as: Mapping[str, str]) -> dict[str, str]:
-    """Return name -> the id of the document that a passage means by this name; "" for labelled
-    chunks, whose ids are known, but not their document.
+    """Return every name by which a passage may name a document -> the id of this document.
+
+    Names are ids of documents in the corpus and in the judgements, and the names in `known_as`. An id of a
+    labelled chunk is a name, too, but its document is not known: "".
     """
+    # later names replace earlier ones
     names = {}
     for case in dataset.cases:
         for chunk_id in (*case.relevant_chunks, *case.expected_chunks):

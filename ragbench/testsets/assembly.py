@@ -267,11 +267,11 @@ def _place_of_quote(
 def _present_place(
     span: Span, quote: str | None, corpus: Mapping[str, Document]
 ) -> tuple[Span | None, str]:
-    """Return the place of evidence whose quote was at `span` when it was written, and the flaw, "" for
-    none: the document has changed since, or is not there any more.
+    """Return where evidence is now, and the flaw of it ("" if none), for evidence with offsets.
 
-    Evidence without a quote stays where it is, and so does all evidence without documents. Evidence
-    whose quote is not found has no place: None.
+    The quote was at `span` when the evidence was written; the document may have changed since. Three
+    cases have a flaw: the quote has moved (its new place is returned), it is gone, or its document is
+    (None). Without a quote, or without documents to look in, the place is `span`.
     """
     if not quote or not corpus:
         return span, ""
@@ -280,7 +280,7 @@ def _present_place(
     text = corpus[span.doc_id].full_text
     if not text or text[span.start : span.end] == quote:
         return span, ""
-    start = text.find(quote)
+    start = text.find(quote)  # the document has changed
     if start < 0:
         return None, _GONE
     return Span(span.doc_id, start, start + len(quote)), _MOVED

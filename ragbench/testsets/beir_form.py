@@ -36,7 +36,8 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         return load_beir_folder(folder, split)
     content, label_names = _read_own_files(folder)
     refuse(folder, content.problems)
-    # a label "relevant" is {}: it keeps a question that BEIR's judgements do not name
+    # the label "relevant" is always {} here: a question without a relevant document, which BEIR's
+    # judgements cannot name, so that the reader of BEIR's files would leave it out
     unanswerable = [query_id for query_id, names in label_names.items() if "relevant" in names]
     dataset = load_beir_folder(folder, split, kept=unanswerable)
     queries = unique_records(folder / "queries.jsonl", identifier, "query")

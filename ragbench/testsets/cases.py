@@ -440,8 +440,11 @@ def check(
     problems added to `content.problems`.
 
     A field that the model does not know becomes metadata, and is noted in `content.unknown`. It is a
-    problem if the model has no metadata, or if the field looks like a misspelt one, unless
-    `is_lenient`, as for records of other tools. A `Head` keeps it as it is.
+    problem instead if the model has no metadata, or if its name looks like a misspelt field. A `Head`
+    (the fields next to the cases) keeps it as it is.
+
+    Args:
+        is_lenient: take no name for a misspelt one, as in records of other tools.
     """
     if not isinstance(record.value, dict):
         content.problems.append(record.problem((), shown(record.value, 60), "{...} with fields"))
@@ -479,10 +482,11 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def entry_of(line: CaseLine, record: Record) -> Entry:
-    """Return the case of a line that was checked, and its relevant documents.
+    """Return the case of a line that was checked, and its relevant documents with their grades.
 
-    In a line, an expected chunk is the id of a chunk, or names a document, which is then relevant, and
-    maybe a section of it; a case has chunks and sections apart. A document without a grade has 1.
+    An expected chunk of a line is the id of a chunk, or it names a document, and maybe a section of it:
+    the case gets ids and sections in two fields, and such a document is relevant, with the grade 1
+    unless the line grades it.
     """
     chunks = line.expected_chunks
     sections = [chunk for chunk in (*chunks, *line.expected_sections) if chunk.section]

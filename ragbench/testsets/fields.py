@@ -354,6 +354,7 @@ def record_fields(
             value = _question_of_request(value)
         fields.setdefault(folded_name, value)
         names.setdefault(folded_name, str(name))
+    # a signature: names that only records of DeepEval have together
     has_deepeval_fields = any(signature <= fields.keys() for signature in _DEEPEVAL)
     is_deepeval = has_deepeval_fields and fields.keys().isdisjoint(ANSWERS)
     return fields, is_deepeval, names

@@ -37,12 +37,12 @@ _MAX_RECENT = 1_500  # texts, some 60 kB each
 
 
 def vectors(texts: Sequence[str]) -> list[Vectors]:
-    """Return for each text its vector and the vectors of its words.
+    """Return for each text its vector, and the vectors of its words.
 
-    The text's is the mean over its tokens, as minilm's embedder has it; a word's the mean over its
-    word pieces, in the context of the text. Words beyond the 256 tokens that the model reads have a
-    row of zeros. The bits of a text do not depend on the texts next to it. The last 1,500
-    texts are in memory.
+    The vector of a text is the mean over its tokens, as in minilm's embedder. The vector of a word is the
+    mean over its word pieces, in the context of the text; it is zero for words beyond the 256 tokens that
+    the model reads. The numbers of a text do not depend on the other texts. The last 1,500 texts are in
+    memory.
     """
     with _lock:  # of several threads one computes
         missing = [text for text in dict.fromkeys(texts) if text not in _recent]
@@ -135,11 +135,11 @@ class Reading(NamedTuple):
 
 @lru_cache(maxsize=500)
 def read_sentence(sentence: str, page: Page) -> Reading:
-    """Return how the words of a page support the words of a sentence: LEXICAL, each value in [0, 1],
-    higher is better.
+    """Return how the words of a page (the contexts of an answer) support the words of a sentence of the
+    answer: a value in [0, 1] for each name in LEXICAL, higher is better.
 
-    A window is up to three sentences of one context; the best holds most of the sentence's words by
-    weight.
+    A window is up to three sentences in a row of one context; the best window is the one that holds most
+    of the sentence's words by weight.
 
     - words_in_window, words_on_page: the fraction of the words, by weight, in the best window, and
       anywhere;
@@ -194,12 +194,15 @@ def _sentences_with_words(own_words: Sequence[Word], page: Page) -> Bools:
 
 
 def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]:
-    """Return the one to three sentences in a row, of one context, that hold most of a claim's words,
-    and the share of the words' weight that they hold, in [0, 1].
+    """Return the best window of a page, and the fraction of a claim's words, by weight, that it holds.
 
-    `weight` has an entry per word of the claim, `hits` (words, sentences of the page) says which
-    sentence holds which word. Each further sentence has to add `_LONGER_WINDOW` to the share; of
-    windows as good as each other the shortest and first is returned.
+    A window is one to three sentences in a row of one context. A further sentence must add at least
+    `_LONGER_WINDOW` to the fraction. Of equally good windows the shortest counts, then the first.
+
+    Args:
+        page: the sentences.
+        weight: of each word of the claim.
+        hits: words x sentences, True where the sentence holds the word.
     """
     context_of = np.array(page.context_of)
     n_sentences = hits.shape[1]
@@ -221,10 +224,14 @@ def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]
 
 
 def _sentences_to_compare(weight: Floats, hits: Bools, window: range) -> list[int]:
-    """Return the positions of the sentences worth a vector: the sentences with the rarest words, the
-    best window, and up to `_MORE` sentences with words that these lack.
+    """Return the positions of the few sentences of a page that are compared with a claim by vectors, which
+    is slow: the `_SENTENCES` with its rarest words, the best window, and up to `_MORE` sentences with
+    words that these lack.
 
-    `weight` has a number per word of the sentence in question, `hits` is words x sentences.
+    Args:
+        weight: of each word of the claim.
+        hits: words x sentences of the page, True where the sentence holds the word.
+        window: the best window.
     """
     n_sentences = hits.shape[1]
     frequency = hits.sum(axis=1)  # of each word: the sentences that have it
@@ -292,10 +299,15 @@ def _lexical_evidence(
 
 
 def _copying(lengths: Ints, weight: Floats, hits: Bools, in_window: Bools) -> dict[str, float]:
-    """Return the evidence of rows of words that are copied.
+    """Return how far a sentence copies the page: the evidence from words that follow each other there, too
+    (see `read_sentence` for the names).
 
-    `lengths` has for each word the length of the longest row from it on that is on the page; `hits`
-    is words x sentences, and `in_window` is True for the words of the best window.
+    Args:
+        lengths: for each word, how many words from it on are on the page in the same order, without a
+            gap.
+        weight: of each word.
+        hits: words x sentences of the page, True where the sentence holds the word.
+        in_window: of each word, True if the best window holds it.
     """
     longest_gram = min(_LONGEST_GRAM, len(lengths))
     fractions = []  # of the n-grams that are on the page, for n from 1

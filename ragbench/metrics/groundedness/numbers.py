@@ -150,7 +150,8 @@ def numbers(text: str) -> list[Number]:
 
 @lru_cache(maxsize=20_000)
 def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
-    """Return the numbers and dates of a text, also those that are not checked.
+    """Return the numbers and dates of a text, also those that are not checked, in their order. A number
+    with two readings ("5 MB") is there twice, at one place.
 
     `default` is the language of a text that is too short to tell.
     """
@@ -193,8 +194,10 @@ def _versions(line: str) -> set[int]:
 
 
 def _in_english_notation(text: str, language: Language) -> str:
-    """Return a text with digits of every script as 0 to 9, with decimal points where its language has
-    decimal commas, and signs for letters next to digits in scripts without spaces; places stay.
+    """Return a text with its numbers as English writes them: digits of every script as 0 to 9, a point
+    before decimals, commas between thousands. No character changes its place.
+
+    In scripts without spaces, letters are replaced by a sign, so that a number ends where they begin.
     """
     is_plain = language.is_english and text.isascii()
     if is_plain and not re.search(r",|\d[.']\d{3}", text):
@@ -243,7 +246,8 @@ def _whole_number(text: str | None) -> int:
 
 
 def _amounts(match: re.Match[str]) -> list[Number]:
-    """Return the readings of a number with its unit: two of "MB", one of most; [] if it is too large.
+    """Return what a number with its unit may mean, its readings: one for most; two for "5 MB" (a megabyte
+    has 1,000 or 1,024 kB); [] for a number that is too large for a float.
 
     `match` is of `_AMOUNT`.
     """
@@ -359,8 +363,8 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     either a sentence that does has another number of this kind ("Orders ship in 15 days. Vacation is
     20 days." for "15 days of vacation"), or only the number without the unit is there ("Order 15").
 
-    A context contains a date if it has one that agrees in all parts that both have; a year also if
-    it has the bare number; a decade or century if it has any year in it. (A decade does not contain
+    A context contains a date if it has one that agrees in all parts of the answer's date; a year also
+    if it has the bare number; a decade or century if it has any year in it. (A decade does not contain
     its years.)
 
     >>> [n.text for n in numeric_fabrications("2,987 came in 1889, 12% of them by rail.", ["In May 1889, 2987 came."])]
@@ -384,8 +388,11 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
 
 
 def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[str, ...]) -> bool:
-    """Return True if the sentences of the contexts that hold a number with a unit are about another
-    subject than its sentence in the answer, while others are about it.
+    """Return True if a number with a unit is in the contexts, but as a number of something else ("Orders
+    ship in 15 days. Vacation is 20 days." for "15 days of vacation").
+
+    That is so if no sentence with the number is about the subject of the answer's sentence, and another
+    sentence is: one with another number of this kind, or any, if the number is held without its unit.
 
     Args:
         same: the readings of the number.
@@ -463,8 +470,10 @@ _language = lru_cache(maxsize=256)(detect_language)
 @lru_cache(maxsize=256)
 def _distinct_numbers(contexts: tuple[str, ...]) -> tuple[Number, ...]:
     """Return the numbers and dates of the contexts, also those that are not checked, without
-    duplicates: of numbers that `_holds` cannot distinguish, the last is returned at the place of
-    the first.
+    duplicates.
+
+    Duplicates are numbers that `_holds` cannot distinguish. The last of them is kept, at the place of the
+    first, as in a dictionary.
     """
     language = _language(contexts)
     distinct = {}
@@ -512,7 +521,8 @@ def _holds(known: Number, claimed: Number) -> bool:
 
 
 def _holds_date(known: Number, claimed: Number) -> bool:
-    """Return True if two numbers agree of which one or both are dates (year, month, day; 0: not given).
+    """Return True if a number of the contexts (`known`) holds a number of the answer (`claimed`); at least
+    one of the two is a date (year, month, day; 0: not given).
 
     Two dates must agree in all parts that the claimed one has. A claimed year is held by the bare
     number, and a claimed bare number by the year or the day of a date.
@@ -550,8 +560,8 @@ def _is_within(known: Number, first: int, last: int) -> bool:
 
 
 def _is_same_fraction(one: Number, other: Number) -> bool:
-    """Return True if both are the same part of a whole; a decimal or percentage may be cut or
-    rounded from a fraction.
+    """Return True if both are the same part of a whole, as "25 %" and "a quarter" are. A decimal or a
+    percentage may be a rounded or cut fraction: "0.33", "0.66" and "67 %" are thirds.
     """
     first = _part_of_whole(one)
     second = _part_of_whole(other)

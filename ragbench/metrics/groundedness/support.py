@@ -196,7 +196,9 @@ def read_pairs(pairs: Pairs) -> list[list[Reading]]:
 
 
 def _read_as_assertion(sentence: str, page: Page) -> Reading:
-    """Read a sentence, without its hedges ("may") if the page then holds more of its words."""
+    """Read a sentence next to a page; without its hedges (such as "may") if the page then holds more of
+    its words.
+    """
     hedged = read_sentence(sentence, page)
     assertion = unhedged(sentence)
     if assertion == sentence or not words(assertion):
@@ -240,7 +242,7 @@ def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str,
     merged: dict[str, float] = {}
     for name in evidence[0]:
         of_sentences = [values[name] for values in evidence]
-        weighted = map(float.__mul__, of_sentences, weights)
+        weighted = map(float.__mul__, of_sentences, weights)  # value times weight of each sentence
         mean = sum(weighted) / sum(weights)
         of_claims = [value for value, claims in zip(of_sentences, is_claim, strict=True) if claims]
         merged[name] = (mean + min(of_claims)) / 2 if name in _SPOILING else mean
@@ -248,8 +250,11 @@ def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str,
 
 
 def _by_encoder(pairs: Pairs, model: str) -> list[float]:
-    """Return the support of each answer by an NLI model: the mean of two numbers, the mean probability
-    of its claims and that of its worst claim; 0 without contexts.
+    """Return the support of each answer by a model of the user, which returns the probability that a text
+    entails (logically supports) a claim.
+
+    It is the mean of two numbers: the mean over the claims of the answer, and the lowest of them, as one
+    unsupported claim spoils an answer. 0 without contexts.
     """
     requests = []
     for answer, contexts in pairs:

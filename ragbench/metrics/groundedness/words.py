@@ -173,8 +173,8 @@ for _pair in _OPPOSITES.split("|"):
 
 
 def denied(text: str) -> frozenset[str]:
-    """Return the stems that a negation of the text reaches: the next three telling words of its
-    clause.
+    """Return the stems of the words that the text denies: after each negation ("not") the next three words
+    of its clause that carry meaning.
 
     >>> sorted(denied("The bridge isn't safe under load, but it stands."))
     ['load', 'safe', 'under']
@@ -219,8 +219,8 @@ def opposed(claim: str, *texts: str) -> bool:
 
 
 def polarity_differs(claim: str, text: str) -> bool:
-    """Return True if one of the two denies the statement of the other, in every sentence of the
-    text that is about the claim.
+    """Return True if a text contradicts a claim by a negation: in every sentence of the text that is about
+    the claim, one of the two denies what the other states.
 
     >>> polarity_differs("The bridge is safe.", "The bridge is not safe. Boats are.")
     True
