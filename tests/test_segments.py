@@ -269,7 +269,7 @@ def test_the_tokens_of_a_corpus_are_kept_on_disk(
     texts = ["", *(f"Text {i} of a corpus: \U0001f600 日本 " * 200 for i in range(30))]
     first = token_offsets(texts)
     monkeypatch.setattr("ragbench.text._recent", {})
-    monkeypatch.setattr("ragbench.text._tidy", None)  # nothing is computed again
+    monkeypatch.setattr("ragbench.text._ascending", None)  # nothing is computed again
     again = token_offsets(texts)
     assert [each.tolist() for each in again] == [each.tolist() for each in first]
     with pytest.raises(TypeError):  # by another tokenizer it is

@@ -449,7 +449,7 @@ def _labels_of_drawn_questions(labels: Any, criterion: str) -> pd.DataFrame:
             f"{len(by_hand)} of {len(by_criterion)} labels are of questions that were picked "
             f"({first!r}) and not drawn at random; they are left out"
         )
-    drawn = by_criterion[is_drawn]
+    drawn = by_criterion[is_drawn].copy()
     drawn["number"] = drawn["picked"].str.extract(_DRAWN, expand=False).astype(float)
     return drawn
 
