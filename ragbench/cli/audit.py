@@ -116,7 +116,12 @@ def audit_command(
 
 
 def _print_audit(audit: _Audit, judge: str, card_path: Path) -> None:
-    """Print the probes of a criterion, the agreement with people, the findings, and the file of the card."""
+    """Print the probes of a criterion, the agreement with people, the findings, and the file of the card.
+
+    Args:
+        judge: the name of the model.
+        card_path: the file that keeps the findings for later reports.
+    """
     from ragbench.errors import printable
 
     typer.echo(f"\n{printable(judge)} by {audit.criterion.name}")

@@ -163,6 +163,10 @@ def _print_requests(
     """Print which requests an evaluation would send to language models, and their estimated cost.
 
     The evaluation runs in a dry run: requests are counted, and none is sent.
+
+    Args:
+        system: the name of the system, as for `eval`.
+        pipeline_settings: options of --set for ragbench's own pipeline; empty for other systems.
     """
     with llms.dry_run() as plan:
         checked = evaluation.check_evaluation(data, spec)
@@ -257,6 +261,10 @@ def _evaluate_into_file(
 
     While the evaluation runs, the answers are written to a file next to the report, the journal. If it
     is interrupted, the same command reads them and continues.
+
+    Args:
+        has_output: the option --output is given (for a message).
+        force: replace the file, and forget its journal.
     """
     from ragbench.evaluation.folder import JOURNAL
 
@@ -277,6 +285,11 @@ def _evaluate_into_folder(
 
     If the folder holds this evaluation already and it is complete, nothing is asked and its result is
     returned. An interrupted one continues from the answers in its journal.
+
+    Args:
+        has_output: the option --output is given (for a message).
+        force: replace what is in the folder, and forget its journal.
+        anew: ask again, even if the folder holds the complete evaluation.
 
     Raises:
         ConfigError: the folder holds another evaluation.
@@ -408,7 +421,13 @@ def _record_in_history(result: evaluation.Result, path: Path) -> None:
 def _print_result(
     result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool
 ) -> None:
-    """Print the result and where its report is; on GitHub also into the summary of the step."""
+    """Print the result and where its report is; on GitHub also into the summary of the step.
+
+    Args:
+        path: where the report is; None if it was not written.
+        verbose: print the whole report.
+        as_json: print the report as JSON.
+    """
     from ragbench.report.page.report_json import report_json
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -509,6 +528,9 @@ def _new_folder(data: str, system: str, suite: str) -> Path:
     """Return the path of a new folder for an evaluation.
 
     Its name begins with the time, such as 20260131-094500-pydoc-bm25-full.
+
+    Args:
+        data, system, suite: the names of these, which become a part of the folder's name.
     """
     words = re.sub(r"[^\w.]+", "-", f"{Path(data).name} {system} {suite}".lower()).strip("-.")[:80]
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{words}"

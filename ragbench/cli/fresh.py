@@ -58,6 +58,11 @@ def _generate_testset(documents: str, now: datetime, requests: Requests) -> Path
 
     The model of RAG_EVAL_PROVIDER writes EVALUATION_DEFAULT_SAMPLE_SIZE pairs (50 unless set);
     without a provider they are known-item questions.
+
+    Args:
+        documents: the path of the documents.
+        now: the time, which gives the name and the random seed.
+        requests: the options about requests of the command line.
     """
     name = f"auto-{now:%Y-%m-%d}"
     size = sample_size()

@@ -225,7 +225,13 @@ def _judge_once(
     model: LLM,
     request_options: Mapping[str, Any],
 ) -> list[float | None]:
-    """Return the verdict on each material, from 0 to 1 (the best); None if it could not be read."""
+    """Return the verdict on each material, from 0 to 1 (the best); None if it could not be read.
+
+    Args:
+        materials: what the judge sees of each answer.
+        model: the judge.
+        request_options: options of `generate_many`.
+    """
     samples = verdicts(materials, criterion, model, **request_options)
     values = [value for [value] in samples]  # one sample each
     if criterion.higher_is_better:

@@ -145,7 +145,13 @@ def _send(
     is_repair: bool,
     request_options: Mapping[str, Any],
 ) -> Iterator[tuple[_Request, Completion]]:
-    """Yield each request with its completion; requests by the same criteria are sent together."""
+    """Yield each request with its completion; requests by the same criteria are sent together.
+
+    Args:
+        requests: each with its prompt, its criteria and the number of the sample.
+        is_repair: True for second attempts, after replies that could not be read.
+        request_options: options of `generate_many`.
+    """
     # each combination of criteria once
     for criteria in dict.fromkeys(request.criteria for request in requests):
         batch = [request for request in requests if request.criteria == criteria]

@@ -61,7 +61,13 @@ def judge_relevance(
 
 
 def _material_of_document(case: Case, doc_id: str, text: str) -> Material:
-    """Return what the judge sees to judge a document's relevance to a question."""
+    """Return what the judge sees to judge a document's relevance to a question.
+
+    Args:
+        case: the question.
+        doc_id: the id of the document.
+        text: the document, as far as the judge sees it.
+    """
     return Material(
         case.query_id,
         case.text,

@@ -101,7 +101,12 @@ def _call_of_provider(
     stop: threading.Event,
     n_at_once: int,
 ) -> Callable[[_Pair], Completion]:
-    """Return a function that asks a provider for the completion of a pair (prompt, sample)."""
+    """Return a function that asks a provider for the completion of a pair (prompt, sample).
+
+    Args:
+        requests: (prompt, sample) -> its request.
+        timeout_s, stop, n_at_once: as in `StoredLLM.fetch`.
+    """
     return lambda pair: llm.fetch(
         requests[pair], timeout_s=timeout_s, stop=stop, n_at_once=n_at_once
     )
@@ -241,6 +246,11 @@ def _without_costs(completion: Completion) -> Completion:
 
 def _attempt(call: Callable[[_Pair], Completion], pair: _Pair, name: str) -> _Attempt:
     """Return the completion of a request; one that failed has an empty text and the reason in `error`.
+
+    Args:
+        call: sends the request of a pair.
+        pair: (prompt, sample).
+        name: the name of the model.
 
     Raises:
         ConfigError: the request cannot be made at all.

@@ -115,7 +115,7 @@ def request_job(
 def jobs(
     *, client: str | None = None, job_id: str = "", limit: int = 50, database: str = ""
 ) -> list[dict[str, Any]]:
-    """Return the newest jobs, or one.
+    """Return the newest jobs, or the one with `job_id`.
 
     Each has id, client_id, state, due_at, ended_at, attempts, exit_code, output, series, command,
     run, progress. `state` is waiting, running, done, failed or cancelled; `run` is the id of the run

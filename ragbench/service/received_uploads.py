@@ -65,6 +65,11 @@ async def _lines_of(content: bytes, form: str, name: str) -> str:
 
     A server that is stopped cancels this, and the process ends with it.
 
+    Args:
+        content: the body of the request.
+        form: the form of the test set, such as "yaml".
+        name: the name of the test set.
+
     Raises:
         DataError: the test set has problems, or the process sent no reply within its time and
             memory.

@@ -147,6 +147,9 @@ def newest_runs(connection: Connection, client: str | None, series: str = "") ->
     An epoch are the runs of a configuration on one dataset. Each row also has `runs` (how many runs the
     configuration has), `n` (how many the epoch of its newest run has) and `recorded` (when a run of
     that epoch was recorded last).
+
+    Args:
+        client, series: as in `history`.
     """
     run = tables.run.c
     epoch_columns = [run[name] for name in (*CONFIGURATION, "epoch")]

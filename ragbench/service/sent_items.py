@@ -48,6 +48,11 @@ def add(session: Session, kind: str, item_id: str, record: str) -> bool:
 def change(session: Session, kind: str, item_id: str, new: Callable[[str], str]) -> str:
     """Replace a record by `new(record)`, and return the new one; 404 without such a record. No other
     request changes the record in between.
+
+    Args:
+        kind: a test case or a document.
+        item_id: the id of the record.
+        new: returns the new record for the present one.
     """
     is_item = _is_item(session, kind, item_id)
     with connected(session.database, write=True) as connection:

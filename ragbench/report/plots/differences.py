@@ -50,6 +50,10 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
 def _draw_difference(axes: Axes, y: int, row: Mapping[Any, Any]) -> None:
     """Draw the difference of a configuration as a mark on its interval; of the baseline, which has no
     decision, a bar at 0.
+
+    Args:
+        y: the number of the row.
+        row: the configuration: difference, ci_low, ci_high, decision.
     """
     is_baseline = pd.isna(row["decision"])
     colour, face = _MARKS.get(row["decision"], (GREY, "none"))
