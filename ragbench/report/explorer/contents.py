@@ -150,10 +150,10 @@ def doubtful_claims_of(result: Result) -> dict[str, list[list[str]]] | None:
     doubts: dict[str, dict[str, str]] = {}  # query_id -> claim -> who doubts it
     for case, found_by, claim in doubtful_claims(result):
         doubts.setdefault(case.query_id, {}).setdefault(claim, found_by)
-    return {
-        query_id: [[claim, found_by] for claim, found_by in found_by_of.items()]
-        for query_id, found_by_of in doubts.items()
-    }
+    claims_of = {}
+    for query_id, doubter_of in doubts.items():
+        claims_of[query_id] = [[claim, doubter] for claim, doubter in doubter_of.items()]
+    return claims_of
 
 
 def conclusion_of(results: Results, baseline: str, measure: str) -> list[str]:

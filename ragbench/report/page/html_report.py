@@ -186,7 +186,10 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
         if is_bounded and low is not None and high is not None:
             difference = change.difference or 0.0
             values_of[change.measure] = {"low": low, "high": high, "value": difference}
-    axis_end = _axis_end([number for values in values_of.values() for number in values.values()])
+    numbers: list[float] = []
+    for values in values_of.values():
+        numbers += values.values()
+    axis_end = _axis_end(numbers)
     rows = {}
     for measure, values in values_of.items():
         rows[measure] = {name: _place((x / axis_end + 1) / 2) for name, x in values.items()}

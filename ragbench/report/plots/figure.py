@@ -185,9 +185,12 @@ def alternative_text(figure: Figure) -> str:
     parts = [_text_of_axes(axes) for axes in figure.axes if axes.axison]
     # `findobj` would find them by making the ticks of all axes
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
-    series = [text.get_text() for legend in legends if legend for text in legend.get_texts()]
+    series: dict[str, None] = {}  # the texts of the legends, each once
+    for legend in legends:
+        if legend:  # axes may have none
+            series |= dict.fromkeys(text.get_text() for text in legend.get_texts())
     if series:
-        parts.append(f"series: {', '.join(dict.fromkeys(series))}")
+        parts.append(f"series: {', '.join(series)}")
     return f"Figure. {'; '.join(filter(None, parts))}."
 
 
