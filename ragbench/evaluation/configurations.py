@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import ComparisonError, check_known, printable
+from ragbench.errors import ComparisonError, ConfigError, check_known, printable
 from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.records import questions_cost
 from ragbench.evaluation.result import Result
 from ragbench.llms import NO_MODEL
-from ragbench.registry import named_among
+from ragbench.registry import find_measure, named_among
 
 PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
 """Columns of the leaderboard: waiting time and price for a user of each system."""
@@ -88,6 +88,10 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
         ConfigError: if no configuration has this name.
     """
     names = sorted(result.name for result in results)
+    if baseline not in names and find_measure(baseline) is not None:
+        raise ConfigError(
+            f"{baseline!r} is a measure, not a configuration; write measures={baseline!r}"
+        )
     if baseline:
         check_known("baseline", names, baseline)
         return baseline

@@ -146,6 +146,10 @@ def _values_of_measure(name: str) -> str:
         ["mlflow", "wandb", "tensorboard"], "result.measures, a DataFrame, for the log"
     ),
     metrics="result.measures",
+    **dict.fromkeys(
+        ["filter", "where", "select", "filter_by"],
+        "result.to_frame().query('`nDCG@10` < 0.5'), or result.failures",
+    ),
     report="rb.write_report(result, 'report.html')",
     save="rb.save(result, folder)",
     **dict.fromkeys(["compare", "diff", "vs", "versus"], "rb.compare(other, result)"),
@@ -161,7 +165,10 @@ def _values_of_measure(name: str) -> str:
     **dict.fromkeys(["explain", "why", "causes"], "result.diagnosis, or rb.diagnose(result)"),
     **dict.fromkeys(["retrieved", "rankings", "retrieved_documents"], "result.run"),
     **dict.fromkeys(["n", "size", "n_questions"], "len(result)"),
-    **dict.fromkeys(["by_category", "breakdown", "groups", "slices"], "result.categories"),
+    **dict.fromkeys(
+        "by_category per_category category_means breakdown groups slices".split(),
+        "result.to_frame().groupby('category').mean(), or result.categories",
+    ),
     **dict.fromkeys(["time", "duration", "runtime"], "result.timings, or result.latency"),
     **dict.fromkeys(["cost", "total_cost", "price", "tokens", "usage"], "result.costs"),
     **dict.fromkeys(["ranking", "top_k", "top", "hits"], "result.run[query_id]"),
@@ -332,7 +339,7 @@ class Result(Decisions, metaclass=Suggesting):
                 **verdict,
             )
             cases.append(case)
-        return cases
+        return property_value(cases, "result.cases")
 
     @cached_property
     def answer_of(self) -> Mapping[str, Answer]:
@@ -427,7 +434,7 @@ class Result(Decisions, metaclass=Suggesting):
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
         groups = grouped(verdicts, lambda verdict: str(verdict.get("category", "")))
         if not any(groups):  # no question has a category
-            return []
+            groups = {}
         rows = []
         for name, members in groups.items():
             decisions = [verdict.get("passed") for verdict in members]
@@ -438,7 +445,7 @@ class Result(Decisions, metaclass=Suggesting):
                 rate = n_passed / n_decided
                 low, high = wilson_interval(n_passed, n_decided)
             rows.append(CategoryResult(name, len(members), n_decided, rate, low, high))
-        return rows
+        return property_value(rows, "result.categories")
 
     def shown_name(self, perspective: str) -> str:
         """Return the name of a perspective as the user wrote it, such as context_quality."""

@@ -43,7 +43,7 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
 
 @suggesting(
     "results.leaderboard()",
-    "rb.load_results(folder), or rb.evaluate(data, {'old': system, 'new': other})",
+    "rb.Results([a, b]), rb.load_results(folder), or rb.evaluate(data, {'old': system, 'new': other})",
     load="rb.load_results(folder)",
     plot="rb.write_report(results, 'report.html')",
     report="rb.write_report(results, 'report.html')",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 from pandas.api.typing import DataFrameGroupBy
+from pandas.plotting import PlotAccessor
 
 from ragbench.errors import ConfigError
 from ragbench.hints import hint_of, similar
@@ -78,6 +79,11 @@ class ExplainedFrame(pd.DataFrame):
                 name=name,
             ) from None
 
+    @property
+    def plot(self) -> Any:
+        """Return what draws the table in pandas; a call without columns names the ones to draw."""
+        return _Plot(self)
+
     def groupby(self, *args: Any, **options: Any) -> Any:
         """Return the groups of pandas, whose means leave out columns of text, too."""
         try:
@@ -93,7 +99,15 @@ class ExplainedFrame(pd.DataFrame):
         known = [str(column) for column in self.columns]
         for name in _texts_in(arguments):
             if name not in known and name in str(exc):
-                raise ConfigError(unknown_column(name, known)) from None
+                hint = self._hint_of_column(name)
+                text = f"unknown column {name!r}{hint}" if hint else unknown_column(name, known)
+                raise ConfigError(text) from None
+
+    def _hint_of_column(self, name: str) -> str:
+        """Return where the values of a column that is not in this table are, as the end of a sentence;
+        "" if no table has such a column.
+        """
+        return ""
 
 
 def _call_of_column(name: str, measures: list[str]) -> str:
@@ -153,6 +167,25 @@ def _of_columns(name: str) -> Any:
     return of_columns
 
 
+class _Plot(PlotAccessor):
+    """The plots of a table of measures, which would draw all its numbers by the numbers of its rows."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        super().__init__(table)
+        self._columns = set(table.columns)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        names_columns = any(options.get(name) is not None for name in ("x", "y", "column", "by"))
+        if not (args or names_columns) and "measure" in self._columns:
+            for values in ("difference", "value"):
+                call = f"table.plot.barh(x='measure', y='{values}')"
+                if values == "value" and "query_id" in self._columns:
+                    call = "table['nDCG@10'].plot(kind='box')"
+                if values in self._columns:
+                    raise ConfigError(f"name the columns to draw, as in {call}")
+        return super().__call__(*args, **options)
+
+
 class _Groups(DataFrameGroupBy):  # type: ignore[type-arg]  # pandas itself has no such arguments
     """Groups of rows, whose means leave out columns of text."""
 
@@ -206,11 +239,20 @@ class NamedRows(ExplainedFrame):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str) and key not in self.columns:
             return self._rows_of(key)
+        if isinstance(key, pd.Series) and self._is_by_question(key):
+            key = self["query_id"].map(key).fillna(False).astype(bool)
         try:
             return super().__getitem__(key)
         except KeyError as exc:
             self._explain_columns(exc, key)
             raise
+
+    def _is_by_question(self, condition: "pd.Series[Any]") -> bool:
+        """Return True for a condition on questions, such as `result["nDCG@10"] < 0.5`, which selects their
+        rows in a table that has another index.
+        """
+        is_condition = condition.index.name == "query_id" and condition.dtype == bool
+        return is_condition and "query_id" in self.columns and self.index.name != "query_id"
 
     def _rows_of(self, key: str) -> Any:
         """Return the row of a name in one of the columns `_NAMES`, or its rows if there are several.
