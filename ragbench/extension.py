@@ -106,6 +106,9 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
     module, colon, attribute = name.partition(":")
     if not (colon and module and attribute):
         raise ConfigError(f"{what} {name!r} names no attribute; write '{FORM}'")
+    if module.endswith(".py"):
+        dotted = module.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise ConfigError(f"{what} {name!r} names a file; write '{dotted}:{attribute}'")
     permitted_names = os.environ.get(PERMITTED)
     if permitted_names is not None and name not in permitted_names.split():
         raise ConfigError(

@@ -93,7 +93,7 @@ _VERBS = frozenset(
 """Words at the start of a name that tell less about its meaning than the others."""
 _BROAD = frozenset("score test run eval metric csv json jsonl parquet excel".split())
 """Last words of names that tell less about their meaning than the others."""
-_ACTIONS = frozenset("plot draw visualize save export write log".split())
+_ACTIONS = frozenset("plot draw visualize save export write log register wrap".split())
 """Words at the start of a name that tell more about its meaning than the others."""
 _VAGUE = frozenset("model type name max min num".split())
 """Words that many names share, which tell nothing about what they have in common."""
@@ -260,8 +260,9 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
     ['plot', 'kappa', 'score', 'save']
     """
     word = name.casefold()
-    if word in calls:
-        return word
+    for meant in (word, word.removeprefix("get_")):
+        if meant in calls or (meant != word and meant in names):
+            return meant
     near = nearest(name, names, cutoff=0.88)
     if near:
         return near
@@ -756,14 +757,14 @@ def _misfit(
         # a function with **options takes any name; one like a required parameter is a misspelling
         is_possible = option in known or (takes_any and not similar(option, required))
         if option in names or not is_possible:
-            return f"{name} has no option {option!r}{_hint_of_option(option, known, names)}"
+            return f"{name} has no option {option!r}{hint_of_option(option, known, names)}"
     twice = _TWICE.fullmatch(reason)
     if twice:
         reason = f"{twice[1]} is given twice, by its place and by its name"
     return f"{name}: {reason}."
 
 
-def _hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str]) -> str:
+def hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str]) -> str:
     """Return the end of a sentence about an option that a function does not have: the known option, or
     the call, that is meant.
     """
@@ -771,6 +772,9 @@ def _hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str])
     near = names.get(near, near)
     if near.isidentifier():
         return f"; did you mean {near!r}?"
+    reason = near.removeprefix("no option: ")
+    if reason != near:
+        return f"; leave it out: {reason}."
     return f"; use {near}." if near else "."
 
 

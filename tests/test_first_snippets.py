@@ -436,7 +436,7 @@ WORKS: dict[str, Callable[[], Any]] = {
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "documents of an evaluation": (
         lambda: rb.evaluate(data(), "bm25", documents="docs"),  # type: ignore[call-arg]
-        "unknown option 'documents'; use rb.load_dataset(tests, corpus=folder)",
+        "unknown option 'documents'; use rb.evaluate(rb.load_dataset(tests, corpus=folder), system)",
     ),
     "a function of a question and a depth": (
         lambda: rb.evaluate(data(), lambda query, k: ["cats"]),
@@ -652,7 +652,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a test by name": (
         lambda: rb.compare(numbered_rows(0.1), numbered_rows(0.6), test="wilcoxon"),  # type: ignore[call-overload]
-        "compare has no option 'test'; use conclusion.decision: one paired test of the mean",
+        "compare has no option 'test'; leave it out: one paired test of the mean",
     ),
     "an unknown field of a conclusion": (
         lambda: concluded()["decisoin"],

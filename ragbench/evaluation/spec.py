@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.groups import evenly
-from ragbench.hints import similar, suggesting
+from ragbench.hints import hint_of_option, suggesting
 from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
 from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
 from ragbench.llms.environment import TIMEOUT_S
@@ -47,7 +47,19 @@ MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "
 ELSEWHERE = {
     **dict.fromkeys(
         "corpus documents docs docs_dir docs_folder docs_path corpus_path passages".split(),
-        "rb.load_dataset(tests, corpus=folder), or rb.evaluate((corpus, queries, qrels), system)",
+        "rb.evaluate(rb.load_dataset(tests, corpus=folder), system), or "
+        "rb.evaluate((corpus, queries, qrels), system)",
+    ),
+    **dict.fromkeys(
+        "index vectorstore vector_store vectordb collection store client".split(),
+        "rb.evaluate(data, ask), of a function of the question that searches it",
+    ),
+    **dict.fromkeys(
+        ["base_url", "api_base", "openai_api_base"], "the environment variable OPENAI_BASE_URL"
+    ),
+    **dict.fromkeys(
+        "custom_metrics custom_measures custom_metric scorers scoring_functions".split(),
+        "measures=[rb.Measure(name, function)]",
     ),
     "queries": "rb.evaluate((corpus, queries, qrels), system)",
     "qrels": "rb.score_run(qrels, run, measures), or rb.evaluate((corpus, queries, qrels), system)",
@@ -57,6 +69,7 @@ ELSEWHERE = {
         "rb.evaluate(rows), of dicts such as {'question': ..., 'answer': ..., 'contexts': [...]}",
     ),
     **dict.fromkeys("llm_judge judge_llm judge_model evaluator_llm critic_llm".split(), "judge"),
+    **dict.fromkeys(["system_prompt", "prompt_template", "template"], "prompt"),
     "n": "limit",
     **dict.fromkeys(["sample", "subset", "head", "first"], "limit"),
     **dict.fromkeys(["tags", "metadata", "run_name", "description"], "name"),
@@ -98,11 +111,9 @@ _MEASURES, _TARGETS = "System and measures", "Targets and baseline"
 def unknown_option(name: str, known: Iterable[str]) -> str:
     """Return the text of an error about an unknown option of an evaluation."""
     names = list(known)
-    near = ELSEWHERE.get(name) or similar(name, names)
-    hint = f"; did you mean {near!r}?" if near else "."
-    if near and not near.isidentifier():
-        hint = f"; use {near}."
-    return f"unknown option {name!r}{hint} Known: {', '.join(names)}"
+    hint = hint_of_option(name, names, ELSEWHERE)
+    listed = f" Known: {', '.join(names)}" if hint == "." else ""
+    return f"unknown option {name!r}{hint}{listed}"
 
 
 def split_words(value: Any) -> Any:

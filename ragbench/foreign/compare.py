@@ -34,7 +34,7 @@ _INSTEAD = {
     **dict.fromkeys(
         "test method statistic alternative paired n_bootstrap n_boot bootstrap n_resamples n_iterations "
         "resamples iterations seed random_state".split(),
-        "conclusion.decision: one paired test of the mean decides",
+        "no option: one paired test of the mean decides",
     ),
     **dict.fromkeys(["ranges", "range", "limits"], "bounds"),
     **dict.fromkeys(["lower_is_better", "minimize"], "lower"),
@@ -62,7 +62,7 @@ _INSTEAD = {
     **dict.fromkeys(["metrics", "columns"], "measures"),
     **dict.fromkeys(
         "correction adjust multiple_testing p_adjust holm bonferroni".split(),
-        "conclusion.arms: several contenders are always corrected by Holm's method",
+        "no option: several contenders are always corrected by Holm's method",
     ),
 }
 """Options that people expect -> the one here, or what to do."""

@@ -96,8 +96,9 @@ def _users_model(given: Any) -> LLM:
         return model  # type: ignore[no-any-return]
     if not callable(model):
         raise ConfigError(
-            f"llm {model!r}: expected a name, an LLM with name and generate(prompt, ...), or a "
-            "function of a prompt that returns a text"
+            f"llm {object_name(given)!r}: expected a name, an LLM with name and generate(prompt, ...), "
+            "or a function of a prompt that returns a text; for a client name its model, as in "
+            "llm='openai:gpt-4o-mini'"
         )
     check_call(label, model, "prompt")
     return ScriptedLLM(model, name=f"function:{object_name(given)}")

@@ -225,7 +225,16 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
         return user_chunker  # type: ignore[no-any-return]
     if isinstance(user_chunker, int):
         raise ConfigError(f"chunker is {chunker}; write chunk_size={chunker}, by its name")
+    for method in ("split_text", "chunk"):  # of splitters of other libraries
+        if callable(getattr(user_chunker, method, None)):
+            name = type(user_chunker).__name__.lower()
+            raise ConfigError(
+                f"chunker {object_name(chunker)!r} cannot be called; write chunker={name}.{method}"
+            )
     if user_chunker not in CHUNKERS:
+        kind, _, size = str(user_chunker).partition(":")
+        if kind in CHUNKERS and size.isdigit():
+            raise ConfigError(f"chunker is {chunker!r}; write chunker={kind!r}, chunk_size={size}")
         known = f"{', '.join(CHUNKERS)}, {FORM}"
         raise ConfigError(unknown("chunker", user_chunker, CHUNKERS, known))
     return chunker

@@ -282,7 +282,8 @@ def user_retriever(name: Any) -> Any:
         return candidate
     if not callable(candidate):
         raise ConfigError(
-            f"retriever {candidate!r}: expected a name, a Retriever, or a function of the chunks"
+            f"retriever {candidate!r}: expected a name, a Retriever, or a function of "
+            "the chunks; one with an index of its own is a system, as in rb.evaluate(data, retriever)"
         )
     check_call(f"retriever {object_name(candidate)!r}", candidate, "chunks")
     return candidate

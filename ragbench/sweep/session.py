@@ -77,10 +77,11 @@ class SweepResult:
 
 
 @explaining_calls(
+    "rb.evaluate(data, ['bm25', 'dense:minilm']), or rb.sweep('grid.toml')",
     **dict.fromkeys(
         "dataset system retriever retrievers chunker chunkers chunk_size embedder reranker llm axes grid".split(),
         "rb.sweep({'fixed': {'dataset': 'pydoc'}, 'axes': {'retriever': ['bm25', 'dense:minilm']}})",
-    )
+    ),
 )
 def sweep(
     grid_file: str | Path | Mapping[str, Any],

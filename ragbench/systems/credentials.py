@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
 from ragbench.errors import ConfigError, abridged
+from ragbench.hints import hint_of_option
 from ragbench.llms.failures import GENERATED, SECRET_WORDS, is_secret, scrubbed, snake_case
 from ragbench.systems.templates import fill
 
@@ -95,7 +96,12 @@ def checked_options(cls: type[C]) -> type[C]:
         try:
             keyword_init(self, **by_position, **options)
         except ValidationError as exc:
-            raise OptionsError(cls.__name__, exc) from None
+            error = OptionsError(cls.__name__, exc)
+            unknown_name = next((name for name in options if name not in names), "")
+            if unknown_name:
+                hint = hint_of_option(unknown_name, names, getattr(cls, "_instead", {}))
+                error.args = (f"{cls.__name__} has no option {unknown_name!r}{hint}",)
+            raise error from None
 
     checked.__init__ = init
     return checked  # type: ignore[no-any-return]

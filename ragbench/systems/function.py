@@ -44,6 +44,16 @@ T = TypeVar("T")
 _MAX_CLOSE_S = 10.0
 
 
+def _instead_of(given: object) -> str:
+    """Return what to write for an object that answers no questions: a model of embeddings, or any other."""
+    if callable(getattr(given, "encode", None)):
+        return (
+            "an embedder is used by rb.evaluate(data, retriever=lambda chunks: "
+            "rb.retrieval.Dense(chunks, embedder))"
+        )
+    return "write rb.evaluate(data, ask) with a function ask(question) that uses it"
+
+
 @suggesting()
 class FunctionSystem:
     """A function from a question's text to its answer.
@@ -85,7 +95,8 @@ class FunctionSystem:
         if question_function is None:
             raise ConfigError(
                 f"FunctionSystem: {function!r} is neither a function of the question, nor an object "
-                "with answer(query_id, query) or with search(queries, k), which finds chunks"
+                "with answer(query_id, query) or with search(queries, k), which finds chunks; "
+                f"{_instead_of(function)}"
             )
         self._function = question_function
         self.name = name or getattr(function, "__name__", type(function).__name__)

@@ -85,7 +85,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
-from typing import Any, Literal, Self, Unpack
+from typing import Any, ClassVar, Literal, Self, Unpack
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
@@ -169,6 +169,23 @@ class HttpSystem(RemoteSystem):
     that takes several requests (a login, a session, a job, pages) is a Python function. Threads may
     share a system; `close`, the end of a `with` block, or the end of its use ends its connections.
     """
+
+    _instead: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(["json", "data", "payload", "params", "request", "template"], "body"),
+        **dict.fromkeys(
+            "answer_key answer_path answer_field response_key response_path output_key".split(),
+            "reply={'answer': '$.answer'}",
+        ),
+        **dict.fromkeys(
+            "contexts_key contexts_path contexts_field context_key sources_key".split(),
+            "reply={'contexts': '$.contexts'}",
+        ),
+        **dict.fromkeys(["endpoint", "address", "uri", "base_url"], "url"),
+        **dict.fromkeys(
+            ["api_key", "token", "auth"], "headers={'Authorization': 'Bearer {env:MY_TOKEN}'}"
+        ),
+        **dict.fromkeys(["retries", "max_retries", "attempts"], "tries"),
+    }
 
     url: str = field(kw_only=False)
     method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"

@@ -236,6 +236,8 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
     try:
         check_retriever(spec)
     except ConfigError as exc:
+        if spec.partition(":")[0] in RETRIEVERS:  # only its model is missing
+            raise
         if path.suffix == ".py":
             raise ConfigError(
                 f"{spec} holds the code of a system; name its function, '{path.stem}:<function>'"

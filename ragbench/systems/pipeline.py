@@ -19,7 +19,7 @@ from ragbench.hints import Suggesting, suggesting
 from ragbench.language import language_of
 from ragbench.llms import NO_ANSWERS, NO_MODEL, TIMEOUT_S, check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import BeirRetriever
+from ragbench.retrieval.retrievers import RETRIEVERS, BeirRetriever
 from ragbench.retrieval.steps.rewrite import standalone, wordings
 from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, Search, check_steps
 from ragbench.systems.function import Message
@@ -167,6 +167,8 @@ class Pipeline(metaclass=Suggesting):
         name: str = "",
     ) -> None:
         """Check all arguments, then chunk and index the documents of the dataset."""
+        if isinstance(dataset, str) and dataset.partition(":")[0] in RETRIEVERS:
+            raise ConfigError(f"Pipeline takes the data first: rb.Pipeline(data, {dataset!r})")
         if not isinstance(dataset, Dataset):
             dataset = Dataset("", "", as_documents(dataset), (), {})
         steps = {
