@@ -97,7 +97,7 @@ _CALLS = {
     "testset": "the commands `ragbench testset draft` and `generate`, rb.load_testset(path), or "
     "rb.evaluate(rows, system)",
     "benchmark": "rb.evaluate(data, system), or rb.sweep(grid)",
-    "metric": "rb.Measure(name, function)",
+    **dict.fromkeys(["metric", "register_measure"], "rb.Measure(name, function)"),
     "Evaluator": "rb.evaluate(data, system)",
     "Experiment": "rb.evaluate(data, system), or rb.sweep(grid)",
     **dict.fromkeys(
@@ -109,9 +109,12 @@ _CALLS = {
     "Dense": "rb.retrieval.Dense(chunks, embedder), or rb.make_retriever('dense:minilm', chunks)",
     "explain": "rb.diagnose(result)",
     **dict.fromkeys(["inspect", "browse", "view"], "rb.explore(result)"),
-    "power": "rb.compare(a, b), which states the smallest detectable difference",
+    **dict.fromkeys(
+        ["power", "minimum_detectable_effect", "detectable_effect", "mde"],
+        "rb.compare(a, b), which states the smallest detectable difference",
+    ),
     "sample_size": "rb.compare(a, b), which states how many questions would decide",
-    "significance": "rb.compare(a, b)",
+    **dict.fromkeys(["significance", "compare_runs", "compare_results"], "rb.compare(a, b)"),
     "test": "rb.compare(a, b), or rb.assert_not_worse(a, b) in a test",
     "list": "the command `ragbench list`, or rb.measures()",
     "draft": "the command `ragbench testset draft`",
@@ -146,8 +149,8 @@ _CALLS = {
     **dict.fromkeys(["Query", "Golden"], "rb.Case(query_id, text)"),
     "Question": "rb.Case(query_id, text)",
     **dict.fromkeys(
-        ["provider", "agent", "predict", "endpoint", "api", "service", "target", "engine"],
-        "rb.evaluate(data, system), of a function, an address or a retriever's name",
+        "provider agent predict endpoint api service target engine system wrap wrapper register".split(),
+        "rb.evaluate(data, system), of a function, an object, an address or a retriever's name",
     ),
     **dict.fromkeys(
         ["log", "export", "to", "write"],
@@ -156,6 +159,10 @@ _CALLS = {
     **dict.fromkeys(
         ["train_test_split", "kfold", "StratifiedKFold"],
         "data.sample(n), or data.select(query_ids)",
+    ),
+    **dict.fromkeys(
+        "Chroma chromadb Qdrant Pinecone Weaviate Milvus pgvector LanceDB Elasticsearch OpenSearch".split(),
+        "rb.evaluate(data, ask), of a function of the question that searches it",
     ),
     **dict.fromkeys(["anova", "friedman", "chisq", "tukey", "glm", "lmer"], "rb.compare(a, b)"),
     **dict.fromkeys(
@@ -176,7 +183,7 @@ _CALLS = {
         "rb.compare(old, new), which reads results of other tools, or rb.load_dataset(path) for test sets",
     ),
     **dict.fromkeys(
-        "langchain llamaindex llama_index haystack dspy".split(),
+        "langchain llamaindex llama_index haystack dspy integrations adapters connectors".split(),
         "rb.evaluate(data, system), which takes chains, retrievers and functions",
     ),
     **dict.fromkeys(

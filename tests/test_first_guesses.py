@@ -220,8 +220,149 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.Pipeline.from_yaml("system.yaml"),  # type: ignore[attr-defined]
         "use rb.load_system('system.toml', dataset)",
     ),
+    "an option of an evaluation": (
+        lambda: rb.evaluate(dataset(), "bm25", top_k=3),  # type: ignore[call-arg]
+        "unknown option 'top_k'; did you mean 'k'?",
+    ),
+    "a store of vectors": (
+        lambda: rb.evaluate(dataset(), index=dataset()),  # type: ignore[call-arg]
+        "use rb.evaluate(data, ask), of a function of the question that searches it",
+    ),
+    "an address of a model": (
+        lambda: rb.evaluate(dataset(), "bm25", base_url="http://host"),  # type: ignore[call-arg]
+        "use the environment variable OPENAI_BASE_URL",
+    ),
+    "functions as measures": (
+        lambda: rb.evaluate(dataset(), "bm25", custom_metrics=[len]),  # type: ignore[call-arg]
+        "use measures=[rb.Measure(name, function)]",
+    ),
+    "a method of a test": (
+        lambda: rb.compare(result(), result(), method="t"),  # type: ignore[call-overload]
+        "'method'; leave it out: one paired test of the mean decides",
+    ),
+    "a kind of retriever": (
+        lambda: rb.evaluate(dataset(), "hybrid"),
+        "write 'hybrid:minilm' or 'hybrid:wordllama'",
+    ),
+    "a file and its function": (
+        lambda: rb.evaluate(dataset(), "app/rag.py:ask"),
+        "names a file; write 'app.rag:ask'",
+    ),
+    "a splitter": (
+        lambda: rb.evaluate(dataset(), "bm25", chunker=Splitter()),  # type: ignore[arg-type]
+        "write chunker=splitter.split_text",
+    ),
+    "a chunker with its size": (
+        lambda: rb.chunk(CORPUS, "fixed:200"),
+        "write chunker='fixed', chunk_size=200",
+    ),
+    "a model of embeddings": (
+        lambda: rb.evaluate(dataset(), rb.retrieval.load_embedder("wordllama")),  # type: ignore[arg-type]
+        "use rb.evaluate(data, retriever=lambda chunks: rb.retrieval.Dense(chunks, embedder))"[4:],
+    ),
+    "a client of models": (
+        lambda: rb.evaluate(dataset(), "bm25", llm=Splitter()),  # type: ignore[arg-type]
+        "llm='openai:gpt-4o-mini'",
+    ),
+    "a retriever with its index": (
+        lambda: rb.evaluate(dataset(), retriever=Splitter()),  # type: ignore[arg-type]
+        "is a system, as in rb.evaluate(data, retriever)",
+    ),
+    "a pipeline without data": (lambda: rb.Pipeline("bm25"), "rb.Pipeline(data, 'bm25')"),
+    "a sweep of systems": (
+        lambda: rb.sweep(dataset(), ["bm25"]),  # type: ignore[call-arg,arg-type]
+        "Use rb.evaluate(data, ['bm25', 'dense:minilm'])",
+    ),
+    "the body of a request": (
+        lambda: rb.HttpSystem("http://host", json={}),  # type: ignore[call-arg]
+        "HttpSystem has no option 'json'; did you mean 'body'?",
+    ),
+    "a part of a reply": (
+        lambda: rb.HttpSystem("http://host", answer_key="text"),  # type: ignore[call-arg]
+        "use reply={'answer': '$.answer'}",
+    ),
+    "a decorator": (lambda: rb.system(len), "use rb.evaluate(data, system)"),  # type: ignore[attr-defined]
+    "a registry": (
+        lambda: rb.register_retriever("mine", len),  # type: ignore[attr-defined]
+        "use rb.evaluate(data, system)",
+    ),
+    "a detectable effect": (
+        lambda: rb.minimum_detectable_effect(result()),  # type: ignore[attr-defined]
+        "use rb.compare(a, b), which states the smallest detectable difference",
+    ),
+    "a filter of questions": (
+        lambda: result().filter(len),
+        "use result.to_frame().query('`nDCG@10` < 0.5')",
+    ),
+    "an order by a measure": (
+        lambda: result().scores.sort_values("nDCG@10"),
+        "use scores.pivot(), with a column per measure",
+    ),
+    "groups by the category of a question": (
+        lambda: result().scores.groupby("category"),
+        "use result.to_frame(), which has it",
+    ),
+    "a plot of a comparison": (
+        lambda: results().compare("a").plot(),
+        "as in table.plot.barh(x='measure', y='difference')",
+    ),
+    "boxes of all scores": (
+        lambda: result().scores.plot(kind="box"),
+        "as in table['nDCG@10'].plot(kind='box')",
+    ),
+    "categories as a table": (
+        lambda: result().categories.head(),
+        "result.categories is a list; use pd.DataFrame(result.categories).head",
+    ),
+    "a getter": (lambda: result().get_failures(), "did you mean 'failures'?"),
+    "means of categories": (
+        lambda: result().per_category(),
+        "use result.to_frame().groupby('category').mean()",
+    ),
+    "results without a list": (
+        lambda: rb.Results(result(), results()["b"]),  # type: ignore[call-arg]
+        "Use rb.Results([a, b])",
+    ),
+    "a measure as the baseline": (
+        lambda: results().compare("nDCG@10"),
+        "is a measure, not a configuration; write measures='nDCG@10'",
+    ),
+    "runs that are compared": (
+        lambda: rb.compare_runs([result()]),  # type: ignore[attr-defined]
+        "use rb.compare(a, b)",
+    ),
+    "a prompt of the system": (
+        lambda: rb.evaluate(dataset(), "bm25", system_prompt="Be short."),  # type: ignore[call-arg]
+        "unknown option 'system_prompt'; did you mean 'prompt'?",
+    ),
+    "a product for vectors": (
+        lambda: rb.Chroma("folder"),  # type: ignore[attr-defined]
+        "use rb.evaluate(data, ask), of a function of the question that searches it",
+    ),
+    "a judged measure among measures": (
+        lambda: rb.evaluate(dataset(), "bm25", measures=["faithfulness"]),
+        "use rb.evaluate(data, system, judge='provider:model', criteria=['faithfulness'])",
+    ),
     "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
 }
+
+
+class Splitter:
+    """A splitter of another library."""
+
+    def split_text(self, text: str) -> list[str]:
+        return [text]
+
+
+def test_a_condition_on_questions_selects_their_rows() -> None:
+    is_found = result()["nDCG@10"] == 1
+    assert len(result().questions[is_found]) == is_found.sum()
+    assert set(result().scores[is_found]["query_id"]) == set(is_found.index[is_found])
+
+
+def test_a_plot_with_columns_is_drawn_by_pandas() -> None:
+    axes = result().measures.plot.barh(x="measure", y="value")
+    assert len(axes.patches) == len(result().measures)
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
@@ -282,6 +423,8 @@ COMMANDS = {
     "eval --corpus docs": "write --docs docs",
     "view": "Did you mean 'explore'?",
     "generate": "Did you mean 'testset generate'?",
+    "eval bm25 --min-recall 0.8": "write --fail-under R@5=0.8",
+    "list metrics": "unknown kind 'metrics'; did you mean 'measures'?",
     "compare old new": "there is no folder old here; unknown run 'old': the history holds no runs",
 }
 

@@ -162,6 +162,8 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
     takes_form = name in ("format", "output_format", "type", "mode", "style")
     if takes_form and f"--{value}" in flags:
         return f"--{value}"
+    if name.startswith("min_") and "--fail-under" in flags:
+        return f"--fail-under R@5={value}, with the name of a measure"
     if name == "h":
         return "--help"
     is_config = name in ("c", "config") and value.endswith((".toml", ".yaml", ".yml", ".json"))

@@ -11,8 +11,9 @@ import typer
 
 from ragbench.cli.console import print_json
 from ragbench.cli.options import Json
-from ragbench.errors import check_known
+from ragbench.errors import ConfigError, unknown
 from ragbench.extension import FORM
+from ragbench.hints import similar
 
 Names = dict[str, str]  # name -> its description
 
@@ -158,7 +159,8 @@ def list_command(
 
     Example: ragbench list retrievers
     """
-    check_known("kind", KINDS, *([kind] if kind else []))
+    if kind and kind not in KINDS:
+        raise ConfigError(unknown("kind", kind, KINDS, near=similar(kind, KINDS)))
     names = KINDS[kind]() if kind else dict.fromkeys(KINDS, "")  # name -> note
     if as_json:
         print_json({"kind": kind, "names": names})
