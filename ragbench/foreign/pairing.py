@@ -243,7 +243,7 @@ def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Pai
         keyed_rows = [_KeyedRow(keys.of(row), row) for row in table.rows]
         # without id and text a row can be paired with nothing
         rows_by_system[table.name] = [keyed for keyed in keyed_rows if keyed.key]
-    texts, changed = _texts(chain.from_iterable(rows_by_system.values()))
+    texts, changed = _texts(chain.from_iterable(rows_by_system.values()))  # of all systems
     if texts_differ:  # the texts are prompts of a system, not questions to show
         texts = dict.fromkeys(texts, "")
         changed = set()

@@ -237,8 +237,8 @@ def _higher_is_better(measure: str, lower: Collection[str], higher: Collection[s
 
 
 def _known_bounds(measure: str) -> Bounds | None:
-    """Return the bounds of a measure that its name tells, as registered in ragbench or known from other
-    tools; None if the name is unknown.
+    """Return the bounds that are known for a measure of this name, in ragbench or in other tools; None if
+    the name is unknown.
     """
     registered = find_measure(measure)
     if registered is not None:

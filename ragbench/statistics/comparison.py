@@ -315,9 +315,16 @@ def _decide(
 ) -> None:
     """Add the columns of the decision to the rows of a comparison, in place; `compare` describes them.
 
-    Rows of other measures than `decides` have no reason and no decision (""). `pilots` and
-    `n_clusters` are in the order of the rows. `n_dropped` more p-values of 1 count in the
-    adjustment. `not_possible` is why no decision is possible; "" if one may be.
+    Rows of other measures than `decides` have no reason and no decision ("").
+
+    Args:
+        rows: a row for each contender and measure, without these columns.
+        pilots: of each row, the number, spread and range of its differences.
+        n_clusters: of each row, the number of clusters of questions.
+        decides: the measure that decides.
+        alpha, margin: as in `compare`.
+        n_dropped: so many more p-values of 1 count in the adjustment.
+        not_possible: why no decision is possible; "" if one may be.
     """
     for row, n in zip(rows, n_clusters, strict=True):
         row["reason"] = ""

@@ -505,13 +505,13 @@ def _strongest_shifts_of(
 
 
 def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
-    """Test whether the last `k` nights differ from the earlier ones, by Student's t.
+    """Test whether the last `k` nights differ from the earlier ones, by Student's t; a night is a run.
 
     The correlation r of neighbouring nights is removed: compared are the means of the steps
     x_t - r x_(t-1), of which the n earlier nights have n - 1, and the last ones k.
 
     Args:
-        effects: the effect of each night (nights,).
+        effects: how far each night moves all its scores (nights,).
         k: the number of the last nights.
         ends: the numbers of nights after which the test is made (tests,).
 
@@ -657,9 +657,13 @@ def _change_between(before: pd.Series, after: pd.Series, *, is_fall: bool, **dat
 
 
 def _notice(earlier: Floats, level: float, fall: float) -> int | None:
-    """Return the number of runs after which a lasting fall is expected to raise an alarm; None if no
-    alarm is expected, or there are too few runs to test. `earlier` are the values (runs, questions)
-    without a change.
+    """Return how many runs after a lasting fall an alarm is expected; None if none is expected, or there
+    are too few runs to test.
+
+    Args:
+        earlier: the values without a change (runs, questions).
+        level: an alarm takes a p below it.
+        fall: the size of the fall.
     """
     from scipy.special import stdtrit
 

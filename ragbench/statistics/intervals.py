@@ -377,7 +377,8 @@ def _surely_above(
     for block, points in _blocks(columns, -widths):
         middle = points.mean(axis=0)
         with np.errstate(all="ignore"):  # a column without variance, or a limit above its mean
-            # approach the pole (see `_lower_tails`) whose mean is barely above the limit
+            # a pole, a number below all values, fixes a mean and the probability below it (see
+            # `_lower_tails`): approach the pole whose mean is barely above the limit
             wanted_distance = (middle - limits[block]) * 0.999
             depth = points.var(axis=0) / wanted_distance  # of the pole below the middle, at first
             for _ in range(3):  # each step makes the error 5 to 20 times smaller
@@ -738,6 +739,10 @@ class _Bracket(NamedTuple):
 
     def next_pole(self) -> Floats:
         """Return the pole to try next for each column, between the poles `newest` and `other`.
+
+        A pole is a number below all values of a column. It fixes a lower tail of the distribution of the
+        column's mean, and f is how far this tail exceeds the wanted one (see `_lower_tails`): the wanted
+        pole has f = 0.
 
         Where f is smooth, it is the pole at which a curve through the three known poles has f = 0
         (inverse quadratic interpolation: the pole as a quadratic function of f). Where it is not, it is

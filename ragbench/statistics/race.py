@@ -95,7 +95,7 @@ def run_race(
     n_arms = values.shape[2]
     steps = np.zeros(n_arms, dtype=int)
     leaders = np.zeros(n_arms, dtype=int)
-    capital = np.zeros(n_arms)  # logarithms
+    capital = np.zeros(n_arms)  # of the bettor against each configuration; a logarithm
     peak = np.zeros(n_arms)  # the largest capital so far
     led: list[int] = []  # the leaders so far
     start = 0

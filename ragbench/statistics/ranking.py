@@ -31,11 +31,11 @@ def answer_measure_of(n_scored: Mapping[str, int]) -> str:
 
 
 def main_measure_of(n_scored: Mapping[str, int], n: int = 0) -> str:
-    """Return what configurations are ranked by: the first of `RANKING` that at least 95 % of the
-    questions have, else the one that most of them have.
+    """Return the measure that configurations are ranked by: the first of `RANKING` that at least 95 % of
+    the questions have, else the one that most of them have; "nDCG@10" without any.
 
-    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it
-    can be had.
+    `RANKING` begins with a measure at an equal budget of tokens. The best k chunks would be more text
+    where chunks are larger, so that the numbers at an equal k could not be compared.
 
     Args:
         n_scored: the number of scored questions of each measure.
@@ -53,4 +53,4 @@ def main_measure_of(n_scored: Mapping[str, int], n: int = 0) -> str:
             return name
     if candidates:
         return max(candidates, key=lambda name: scored[name])
-    return min(scored, default="nDCG@10")
+    return min(scored, default="nDCG@10")  # no measure of `RANKING`: the first by name

@@ -92,11 +92,12 @@ class Trust:
 
 
 def draw_order(proxies: pd.DataFrame, *, seed: int = 0) -> list[str]:
-    """Return the questions in the order in which to label them: the first n of them, for every n, have
-    the same fraction of each stratum as all questions. The order within a stratum is random.
+    """Return the questions in the order in which people are to label them.
 
-    Strata are the values of the first proxy (of a difference: questions on which a judge sees a gain,
-    a loss, or neither), or thirds of the values if there are more than five.
+    The first n of them, for every n, have the same fraction of each stratum (group of questions) as all
+    questions; the order within a stratum is random. A proxy is the value of a judge or a heuristic for
+    each question. Questions with the same value of the first proxy are a stratum, such as those on which
+    a judge sees a gain, a loss, or neither; with more than five values, thirds of the values are.
 
     >>> judged = pd.DataFrame({"judge": [0.0, 0, 0, 1]}, index=["a", "b", "c", "d"])
     >>> order = draw_order(judged)
@@ -570,10 +571,11 @@ def _unseen_squares(y: Floats, errors: Floats) -> float:
 
 
 def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Predict the labels from the proxies by ridge regression, with cross-fitting: the label of a
-    question is predicted by slopes that are fitted to the labels of the other folds.
+    """Predict people's labels from the proxies (the values of judges) by ridge regression.
 
-    The predictions are shrunk towards 0 as far as they do not follow the labels.
+    The labels are divided into folds, and a label is predicted by slopes that are fitted to the other
+    folds (cross-fitting), so that no label helps to predict itself. The predictions are shrunk towards
+    0 as far as they do not follow the labels.
 
     Args:
         weight: the weight of each label (labels,).

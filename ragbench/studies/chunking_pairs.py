@@ -137,8 +137,8 @@ def compare_chunkings(
     """Test all pairs of chunkings of each collection and retriever, in recall and IoU at k = 5 and at
     equal budgets.
 
-    The test is Student's t on the paired differences, clustered by unit (`Samples`), with Holm's
-    correction over all pairs.
+    The test is Student's t on the paired differences, with Holm's correction over all pairs. Documents
+    are taken as independent, not the questions about one of them; with few documents, questions are.
 
     Args:
         tables: as `load_chunkings` returns them.
@@ -165,7 +165,9 @@ def compare_chunkings(
 
 
 def _test_pairs(scores: pd.DataFrame, samples: Samples, alpha: float) -> PairTests:
-    """Test all pairs of columns of `scores`: questions down, chunkings across."""
+    """Test for all pairs of chunkings, in each sample, which one is better. `scores` has questions down,
+    chunkings across.
+    """
     first, second = np.triu_indices(scores.shape[1], 1)  # the columns of each pair
     values = scores.to_numpy()
     means, errors = _clustered_means(values[:, first] - values[:, second], samples)
@@ -173,14 +175,15 @@ def _test_pairs(scores: pd.DataFrame, samples: Samples, alpha: float) -> PairTes
     ratios = np.divide(means, errors, out=np.zeros_like(means), where=errors > 1e-9)
     degrees_of_freedom = samples.weights.shape[1] - 1
     signs = _significant_signs(ratios, degrees_of_freedom, alpha)
-    return PairTests(scores.mean(), errors[0], signs)
+    return PairTests(scores.mean(), errors[0], signs)  # the first sample is the data themselves
 
 
 def _clustered_means(differences: Floats, samples: Samples) -> tuple[Floats, Floats]:
     """Compute mean and clustered standard error of each difference in each sample.
 
     The variance of a mean of clusters of unequal size is the variance of the ratio sum / count: the
-    squares of (sum - mean * count), over all clusters of a sample. A cluster is a unit.
+    squares of (sum - mean * count), over all clusters of a sample. A cluster is a unit of the samples: a
+    document with its questions, or a question.
 
     Args:
         differences: questions down, pairs across.
