@@ -136,10 +136,10 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
 
 
 def _labelled(case: Case, line: GoldLine, spans: Sequence[Span]) -> Case:
-    """Return the case with the labels of its line in a file of gold answers, and with `spans` added to
-    its evidence.
+    """Return the case with the labels that a file of gold answers has for it.
 
-    The reference answer is the answer of the line, else its first full answer, else its first short
+    `line` is its line in the file, and `spans`, the evidence of the line, are added to its evidence. The
+    reference answer is the answer of the line, else its first full answer, else its first short
     answer. Its short answers are one fact, in several wordings.
     """
     pieces = line.answers or []

@@ -195,7 +195,9 @@ def _tables_by_system(
 
 
 def _table_of_result(result: Any, name: str) -> ScoreTable:
-    """Return a result of ragbench as a table, with a row per question and measure."""
+    """Return a result of ragbench (with `scores`, maybe `queries` and a `name`) as a table, with a row per
+    question and measure.
+    """
     questions: Mapping[str, str] = getattr(result, "queries", {})
     scores = result.scores[["query_id", "measure", "value"]]
     rows = []

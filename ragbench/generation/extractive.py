@@ -312,8 +312,12 @@ def _places(
     contexts: Sequence[Chunk],
     sentences_of: Mapping[str, Sequence[str]],
 ) -> dict[str, _Place]:
-    """Return the place of each sentence in the best-ranked context that holds it; `sentences_of` has the
-    sentences of each chunk by its id.
+    """Find where each sentence is: in the best-ranked context that holds it.
+
+    Args:
+        sentences: to find.
+        contexts: chunks, the best-ranked first.
+        sentences_of: chunk_id -> its sentences.
     """
     place_of: dict[str, _Place] = {}
     first_context: dict[str, int] = {}  # document -> the number of its first context

@@ -192,7 +192,7 @@ def prove_within_margin(
     if not higher_is_better(measure):
         values = -values
     names = [str(name) for name in matrix]
-    best = names[int(values.mean(axis=0).round(12).argmax())]
+    best = names[int(values.mean(axis=0).round(12).argmax())]  # the first of equal ones
     p_values = _p_of_worse(values, margin, width)
     adjusted = adjusted_p_values(p_values)
     table = pd.DataFrame(

@@ -71,8 +71,11 @@ class Clustered(NamedTuple):
 
     @classmethod
     def of(cls, pair: Pairs, clusters: Mapping[object, str]) -> Clustered:
-        """Return the sums of the differences by cluster (question -> cluster); without clusters each
-        question is one.
+        """Add up the differences of the questions in each cluster, such as a conversation.
+
+        `clusters` maps each question to its cluster; if it is empty, each question is a cluster of its
+        own. Sums and lengths are divided by the mean number of questions in a cluster, so that the mean
+        of the sums is the mean difference of a question.
         """
         if not clusters:
             return cls(pair.difference, np.ones(len(pair.ids)))
@@ -80,7 +83,7 @@ class Clustered(NamedTuple):
         cluster_numbers, _ = pd.factorize(np.array(names, dtype=object))
         counts = np.bincount(cluster_numbers)  # questions in each cluster
         sums = np.bincount(cluster_numbers, pair.difference)
-        scale = len(counts) / max(len(names), 1)  # one over the mean number of questions
+        scale = len(counts) / max(len(names), 1)  # 1 / the mean number of questions in a cluster
         return cls(sums * scale, counts * scale)
 
     @property

@@ -95,9 +95,10 @@ class _Layout(NamedTuple):
 
     @classmethod
     def of(cls, frame: pd.DataFrame, what: str) -> _Layout:
-        """Find the rows of each measure, and their queries.
+        """Find which rows of a frame have each measure, and the queries of these rows.
 
-        A measure with the same queries in the same order as the measure before it shares its index.
+        A row has a query_id and a measure. A measure with the same queries in the same order as the
+        measure before it shares its index.
 
         Raises:
             DataError: a row lacks its measure or query, or two rows have the same ones.
@@ -116,7 +117,7 @@ class _Layout(NamedTuple):
         _check_rows(
             pairs.duplicated(), frame, f"{what}: two values; keep one row per query and measure"
         )
-        layout = cls(frame["measure"], frame["query_id"], {}, {})
+        layout = cls(frame["measure"], frame["query_id"], rows={}, indexes={})
         all_queries = pd.Index(ids)
         index = all_queries
         codes_of_index = np.arange(len(ids))

@@ -58,7 +58,9 @@ class Pilot(NamedTuple):
 
     def power(self, effect: float, n: int, alpha: float) -> float:
         """Compute the probability that `n` pairs with a true mean difference of `effect` lead to a
-        decision.
+        decision, if they vary as much as the pilot's differences do.
+
+        How much they vary is only estimated by the pilot, so it is the mean over likely deviations.
 
         >>> round(Pilot(10, 1.0, math.inf).power(0.5, 34, 0.05), 3)
         0.745
@@ -74,15 +76,15 @@ class Pilot(NamedTuple):
         # is at least the effect, since each question that differs moves the mean by 1 / n
         rates = np.maximum(_likely_rates(self.differing, self.n), effect)
         if n <= _MAX_EXACT:
-            _, weights = _nodes()
+            _, weights = _nodes()  # of the likely rates, in their mean
             return float(weights @ _power_of_rates(rates, effect, n, alpha))
         deviations = np.sqrt(np.maximum(rates - effect**2, 1e-12))
         critical = _critical_means(deviations, n, alpha, self.width)
         return _mean_power(effect, n, deviations, critical)
 
     def detectable(self, alpha: float = ALPHA) -> float:
-        """Compute the smallest true difference that as many pairs again show with a probability of
-        `POWER`; NaN if no difference has this power.
+        """Compute the smallest true difference that is shown with a probability of `POWER` if as many
+        pairs are drawn again; NaN if no difference is.
 
         >>> round(Pilot(30, 0.2, math.inf).detectable(), 3), round(Pilot(30, 0.2, 1.0).detectable(), 3)
         (0.109, 0.144)

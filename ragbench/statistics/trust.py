@@ -245,6 +245,7 @@ def _looks_taken(
         middle = share_open * open_mean + settled_part
         error = share_open * open_error
         freedom = count - strata.max() - 1
+        # half widths by the limit of each look, translated from the normal to Student's distribution
         reaches = -error * stdtrit(freedom, ndtr(-looks.limits))
         decision = _decision(middle, reaches[number], margin)
         taken.append(_LookTaken(number, int(count), middle, error, freedom, reaches, decision))

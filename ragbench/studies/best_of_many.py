@@ -60,8 +60,8 @@ class Choice(NamedTuple):
 def choose_the_best(
     matrices: Mapping[str, pd.DataFrame], *, draws: int, seed: int = 0
 ) -> pd.DataFrame:
-    """Simulate how far the gain of the best of several configurations is due to chance: choose the best
-    on some questions, and measure its gain on all others.
+    """Simulate how much of the gain of the best of several configurations is chance: choose the best on
+    some questions, and measure its gain over the baseline on all others.
 
     The numbers of configurations are `ARMS`, the numbers of questions that choose `QUESTIONS`. A
     collection that has too few configurations, or less than twice as many questions, is left out.
@@ -112,7 +112,7 @@ def _choose_once(
     gains = contenders - baseline
     choosing_gains = gains[questions[:n_questions]]
     other_gains = gains[questions[n_questions:]]
-    best = expected_gain(pd.DataFrame(choosing_gains.T))
+    best = expected_gain(pd.DataFrame(choosing_gains.T))  # it takes a row per configuration
     if best.observed <= 0:
         return None
     column_of_best = int(best.name)
