@@ -170,8 +170,10 @@ def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
 
 
 def check_qrels(path: Path) -> Qrels:
-    """Return the judgements of a tab-separated file whose first line is `query-id corpus-id score`,
-    or of lines of JSON with these fields.
+    """Return the judgements in a file: query id -> document id -> grade.
+
+    The file is tab-separated with the first line `query-id corpus-id score`, or has lines of JSON
+    with these fields.
 
     A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an
     error.

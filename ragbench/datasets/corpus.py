@@ -146,8 +146,9 @@ class _UnreadFiles:
 
 
 def _read_texts(folder: Path) -> dict[str, Document]:
-    """Return the documents in the files below a folder, by their path inside the folder; warn of files
-    that were not read, unless they are only images and the like.
+    """Return path inside the folder -> document, for the files with text below a folder.
+
+    Files that were not read are counted in a warning, unless they are only images and the like.
 
     Raises:
         DataError: no file has a text, or a file cannot be read.
@@ -177,8 +178,9 @@ def _read_texts(folder: Path) -> dict[str, Document]:
 
 
 def _read_text(path: Path, doc_id: str, unread: _UnreadFiles) -> str:
-    """Return the text of a file; "" if it has none, or is of a kind that is not read, which is noted in
-    `unread`. `doc_id` is its path in the folder.
+    """Return the text of a file; "" if it has none, or is not read because of its kind.
+
+    Files that are not read are noted in `unread`. `doc_id` is the path of the file in the folder.
 
     Raises:
         DataError: the file is damaged.

@@ -128,8 +128,8 @@ def _ready_to_join(line: str, following: str, word_counts: Counter[str]) -> str:
 
 
 def _is_divided_word(line: str, following: str, word_counts: Counter[str]) -> bool:
-    """Return True if a line that ends in a hyphen divides a word there, as in "engi-" and "neer"; False
-    for a compound, as in "well-" and "known".
+    """Return True if the hyphen at the end of a line divides a word, as in "engi-" and "neer";
+    False if it joins a compound, as in "well-" and "known".
 
     It is divided if the document has the joined word. Without it, it is a compound if the document has
     it with the hyphen, or has both parts as words, or if the second part is not in small letters.

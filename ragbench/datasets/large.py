@@ -90,8 +90,8 @@ def large_corpus(file: Path) -> LargeCorpus:
 
 
 def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
-    """Return documents by id: in memory if their texts have less than `LARGE_BYTES` characters, else
-    from a database on disk, so that a large corpus never has to fit into memory.
+    """Return documents by id, so that a large corpus never has to fit into memory: with
+    `LARGE_BYTES` characters of text or more, they are read from a database on disk.
     """
     in_memory: dict[str, Document] = {}
     n_characters = 0

@@ -29,8 +29,8 @@ Flaws = defaultdict[str, list[str]]
 
 
 def testset_record(folder: Path) -> dict[str, Any]:
-    """Return the content of testset.json, which states the name of a generated test set, and when, for
-    whom and how it was generated; {} without such a file.
+    """Return the content of testset.json; {} without such a file. It states the name of a generated
+    test set, and when, for whom and how it was generated.
 
     Raises:
         DataError: the file cannot be read, or is not an object of JSON.
@@ -95,8 +95,8 @@ def case(record: Mapping[str, Any]) -> Case:
 
 
 def _split_conversation(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the last question of a conversation that is one text, and the turns before it; a text that
-    is no conversation as it is, without turns.
+    """Split a conversation that is one text: return its last question, and the turns before it. A
+    text that is no conversation is returned as it is, without turns.
 
     >>> _split_conversation("|user|: Who built it?\\n|agent|: Brunel.\\n|user|: When?")
     ('When?', (('Who built it?', 'Brunel.'),))

@@ -74,8 +74,8 @@ def is_category(fields: Mapping[str, Any]) -> bool:
 
 
 def _number_in(text: str, decimal_comma: bool) -> float | None:
-    """Return the number that a folded text states; NaN for a failure such as "n/a" and for an infinite
-    number, None for a text that is not a number.
+    """Return the number that a text in small letters states, as "0.5", "85%" or "passed". NaN for a
+    failure such as "n/a" and for an infinite number; None for a text that is not a number.
     """
     if text in _VERDICTS:
         return _VERDICTS[text]

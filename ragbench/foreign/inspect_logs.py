@@ -76,8 +76,8 @@ def read_inspect_archive(path: Path) -> dict[str, Any]:
 
 
 def task_of_inspect_log(path: Path) -> tuple[str, str]:
-    """Return the names of the task and the model in a log, JSON or `.eval`; ("", "") for a file that is
-    not a log or cannot be read.
+    """Return the names of the task and the model in a log of Inspect, JSON or `.eval`. Of a file
+    that is not a log or cannot be read, both are "".
     """
     try:
         header = _header_of(path)

@@ -94,8 +94,8 @@ def _result_cell(value: Any) -> Any:
 
 
 def named_scores(value: Mapping[str, Any] | Sequence[Any]) -> dict[str, float]:
-    """Return measure -> score from a list of named scores, one named score, or a mapping of names to
-    scores; {} if it holds no score.
+    """Return measure -> score; {} if the value holds no score. It is a list of named scores, one
+    named score, or a mapping of names to scores.
 
     >>> named_scores([{"name": "recall", "score": 1}]), named_scores({"recall": {"value": 1}, "mrr": "0.5"})
     ({'recall': 1.0}, {'recall': 1.0, 'mrr': 0.5})

@@ -88,8 +88,9 @@ class PairedTables:
         return replace(self, values=filled)
 
     def left_out(self, measure: str) -> dict[str, int]:
-        """Return reason -> the number of questions that do not count by a measure for this reason; the
-        reason names the first of these questions. Each question counts for one reason.
+        """Count the questions that do not count by a measure: reason -> number of questions.
+
+        A reason names the first of its questions. Each question counts for one reason.
         """
         questions_of: dict[str, list[str]] = {}
         for question in self.texts:

@@ -117,8 +117,10 @@ def _as_plain_data(source: Any) -> Any:
 
 
 def _objects_as_mappings(value: Any, max_depth: int) -> Any:
-    """Return a value with its objects as mappings of their public fields, down to `max_depth` objects
-    inside each other; functions, classes and objects without fields are unchanged.
+    """Turn objects into mappings of their public fields, so that they are read like JSON.
+
+    Objects inside lists, mappings and other objects are turned, too, down to `max_depth` objects
+    inside each other. Functions, classes and objects without fields are unchanged.
     """
     if isinstance(value, Mapping):
         return {name: _objects_as_mappings(part, max_depth) for name, part in value.items()}

@@ -285,8 +285,8 @@ class _Columns:
         return columns
 
     def may_be_measure(self, name: str) -> bool:
-        """Return True if the name of a column does not prevent it from being a measure of a wide table
-        (a column per measure); its values then decide.
+        """Return True if a column may be a measure, by its name alone; its values then decide. The
+        table is a wide one, with a column per measure.
         """
         if name in self.known_measures:
             return True
@@ -363,8 +363,8 @@ def _long_rows(
 def _wide_rows(
     records: Sequence[Record], columns: _Columns, decimal_comma: bool, source: str
 ) -> list[Scored]:
-    """Return the scores of a table with a row per question and a column per measure; a record of a
-    question that failed has NaN for each measure.
+    """Return the scores of a table with a row per question and a column per measure. If the
+    question of a row failed, all its measures are NaN.
     """
     values_by_measure: dict[str, list[float]] = {}  # a value per record
     # each column once, the known measures first
@@ -407,8 +407,10 @@ def _column_numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
 
 
 def _without_lists(cells: Sequence[Any]) -> Sequence[Any]:
-    """Return the cells of a column, with each list of scores replaced by the mean of its scores, if most
-    lists hold one score (Langfuse exports the scores of a trace so); else the cells unchanged.
+    """Replace each list of scores in a column by the mean of its scores.
+
+    This is done only if most lists hold one score, as Langfuse exports the scores of a trace; else
+    the cells are returned unchanged.
 
     >>> _without_lists([[0.5], None, "[1, 0]", [1]]), _without_lists([[3, 7], [4, 8], [2]])
     ([0.5, None, 0.5, 1.0], [[3, 7], [4, 8], [2]])

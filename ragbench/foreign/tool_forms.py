@@ -25,8 +25,8 @@ def _is_deepeval(value: Any) -> bool:
 
 
 def _deepeval_cases(value: Mapping[str, Any]) -> list[Record]:
-    """Return the test cases of a run of DeepEval, whose versions name the field differently; [] if the
-    value is not such a run.
+    """Return the test cases of a run of DeepEval; [] if the value is not such a run. The field with
+    the cases has another name in each version.
     """
     cases: list[Record] = []
     for name in (
@@ -181,8 +181,9 @@ def _rows_of_lm_eval(records: Sequence[Record]) -> list[Scored]:
 
 
 def _question_of_lm_eval(record: Record) -> str:
-    """Return the question of a sample: in its document, which, unlike the prompt, is the same for all
-    models; without a document, the arguments of its requests as JSON, or "".
+    """Return the question of a sample of lm-evaluation-harness. It is in its document, which,
+    unlike the prompt, is the same for all models. Without a document it is the arguments of the
+    requests as JSON, or "".
     """
     document = record.get("doc")
     if isinstance(document, Mapping):

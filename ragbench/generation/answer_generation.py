@@ -65,8 +65,8 @@ class CutContexts(NamedTuple):
 def cut_to_budget(
     contexts: Mapping[str, Sequence[Chunk]], max_context_tokens: int | None
 ) -> CutContexts:
-    """Cut the contexts of each question (query_id -> chunks, best first) to a number of tokens; None
-    keeps every chunk, and `cut` is then {}.
+    """Cut the contexts of each question to a number of tokens; without a limit (None) every chunk
+    is kept, and `cut` is {}. `contexts` maps each query to its chunks, best first.
 
     The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the
     context, even if a later, shorter one would fit, so that the context is always the top of the

@@ -180,9 +180,10 @@ def _support_of_sentences(
 def _fit_of_context(
     question: _Question, passages: _Passages, chunk_id: str, uses_cosine: bool
 ) -> float:
-    """Return how well a context as a whole fits a question, in [0, 1]: the mean of its cosine with the
-    question (clipped at 0) and the fraction of the question's words in it; without `uses_cosine`, the
-    fraction alone.
+    """Return how well a context as a whole fits a question, from 0 to 1.
+
+    It is the fraction of the question's words that are in the context; with `uses_cosine`, the mean
+    of this and the cosine of both vectors (clipped at 0).
     """
     fit = 0.0
     if question.words:

@@ -192,8 +192,10 @@ Reply with one JSON object and nothing else, in this form:
 
 
 def ask_for_questions(passage: str, count: int, title: str = "") -> str:
-    """Return the request for `count` questions about a passage, whose document may have a title; both are
-    between tags with a code that they do not contain.
+    """Return the prompt that asks a model for `count` questions about a passage.
+
+    Passage and title ("" if the document has none) are put between tags with a code that they do
+    not contain, so that no text in them can end its tag.
     """
     code = fence_code([passage, title])
     of_document = f" of the document titled\n{fence('title', title, code)}\n" if title else ""

@@ -164,8 +164,8 @@ class Drift:
         )
 
     def _power_in_noise(self) -> str:
-        """Return a clause that states after how many runs a fall would be noticed, or that it would not
-        be noticed and why; for runs that vary from night to night.
+        """Return a clause about runs that vary from night to night: after how many runs a fall
+        would be noticed, or why it would not.
         """
         would_be_noticed = self.notice is not None
         if would_be_noticed:
@@ -332,8 +332,9 @@ def _is_repeated_recently(different: Ints, repeated: Ints, end: int) -> bool:
 
 
 def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
-    """Return an upper bound of the two-sided p of the difference of two runs (values by question), and
-    their mean difference; both from the questions that both runs have.
+    """Test whether two runs differ, on the questions that both have (values by question).
+
+    Returned are an upper bound of the two-sided p, and the mean difference.
     """
     from scipy.special import ndtr
 
@@ -430,8 +431,10 @@ def _changes_in_noise(
 
 
 def night_effects(table: Floats) -> Floats:
-    """Compute the effect a_t of each night (row) on the scores of its questions, by least squares of
-    x_tq = m_q + a_t; the effects add up to 0.
+    """Compute how far each night (row) moves the scores of all its questions (columns).
+
+    The effect a_t of night t is fitted by least squares of x_tq = m_q + a_t, with the mean m_q of
+    question q; the effects add up to 0.
 
     A question that is missing in one night does not move the effect of the night:
 
@@ -534,8 +537,10 @@ def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
 
 
 def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
-    """Estimate the correlation r of neighbouring nights, and the standard deviation of the steps
-    x_t - r x_(t-1), from the first nights; both have a value for each number of nights in `n`.
+    """Estimate from the first nights how the effects vary from night to night without a change.
+
+    Returned are the correlation r of neighbouring nights, and the standard deviation of the steps
+    x_t - r x_(t-1). Both are arrays, with a value for each number of first nights in `n`.
 
     Before `_ENOUGH` nights, r is `_MAX_CORRELATION`.
     """

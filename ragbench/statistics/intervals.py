@@ -169,8 +169,8 @@ def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: fl
 
 
 def n_independent(values: Floats) -> float:
-    """Return the number of independent values whose mean varies as much as the mean of `values`, which
-    are in the order of a file.
+    """Return how many independent values would have as certain a mean as `values`, which are in the
+    order of a file.
 
     The number is n unless values resemble their neighbours more than chance explains, which is the case
     if their autocorrelation at lag 1 exceeds `RESEMBLANCE` / sqrt(n). Then it is the smaller of two

@@ -346,9 +346,11 @@ class Race:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def limits(self, name: str) -> pd.DataFrame:
-        """Return the course of a configuration: after each number of questions (the index) its mean (1
-        is best), and the interval ci_low, ci_high of its mean over all questions, which holds at any
-        time.
+        """Return how the mean of a configuration developed while questions were asked.
+
+        There is a row after each draw of questions (the index is their number so far): its mean,
+        where 1 is best, and ci_low, ci_high, the interval of its mean over all questions, which
+        holds at any time.
         """
         n_draws = int(np.searchsorted(self.sizes, len(self.scores[name]), side="right"))
         arm = list(self.scores).index(name)

@@ -22,8 +22,10 @@ _STRENGTH = {"better": 2, "likely better": 1, "likely worse": -1, "worse": -2}
 def bounds_of_mean(
     measure: str, scores: pd.DataFrame, unreadable: Unreadable
 ) -> tuple[float, float] | None:
-    """Compute the mean with every missing verdict as the lowest, and as the highest value of the
-    measure; None if no verdict is missing, or the measure is not among the scores.
+    """Compute the range of a mean, as some verdicts of the judge could not be read.
+
+    Every missing verdict is filled in with the lowest, and with the highest value of the measure.
+    None if no verdict is missing, or the measure is not among the scores.
 
     >>> scores = pd.DataFrame({"query_id": list("abcd"), "measure": "llm_correctness", "value": [1, 1, 0, None]})
     >>> bounds_of_mean("llm_correctness", scores, {"llm_correctness": {"d"}})

@@ -40,8 +40,10 @@ class Form(NamedTuple):
 
 
 def row_of_faithbench(sample: Record, criterion: str) -> Row:
-    """Return the verdicts on a summary: whether people found it consistent with its source, and the
-    scores of the detectors, which are the numbers in its fields and in its metadata, without ids.
+    """Return the verdicts on a summary in FaithBench: people's, and those of detectors.
+
+    People decided whether the summary is consistent with its source. The scores of the detectors
+    are the numbers in the sample's fields and metadata that are not ids.
 
     The verdict of an annotator is the worst of the annotator's labels. `person` is the mean of all
     annotators who labelled a span; 1 if the list of annotations is empty; NaN if no annotation has a
@@ -155,8 +157,10 @@ def row_of_summeval(record: Record, criterion: str) -> Row:
 
 
 def _mean_scores_by_group(record: Record, criterion: str) -> Row:
-    """Return group of annotators (or judge) -> mean score by the criterion, for each field of a SummEval
-    record that holds annotations: an object criterion -> score, or a list of them.
+    """Return group of annotators (or judge) -> its mean score by the criterion.
+
+    A group is a field of a SummEval record, such as `expert_annotations`, that holds an object
+    criterion -> score, or a list of them.
     """
     means: Row = {}
     for name, value in record.items():
@@ -251,8 +255,9 @@ def is_qrels(text: str) -> bool:
 
 
 def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
-    """Return a row per query and passage with the grades of people and judges, from files as LLMJudge
-    publishes them, one for each; the passage is in the column `system`.
+    """Return a row per query and passage with the grades of people and of judges.
+
+    Each has a file, as LLMJudge publishes them. The passage is in the column `system`.
 
     `person` is NaN for a passage that people did not grade; a judge that did not grade a passage has
     no entry in its row.

@@ -54,8 +54,9 @@ def count_claims(tests: Tests) -> pd.DataFrame:
 
 
 def claim_fractions(counts: pd.DataFrame, tables: Tables, *, draws: int) -> pd.DataFrame:
-    """Compute the fractions of claims ("chunking A beats B at k = 5") that are reversed and that hold at
-    each budget of tokens, over all retrievers.
+    """Compute which fractions of the claims are reversed and hold at each budget of tokens, over
+    all retrievers. A claim is "chunking A beats B at k = 5"; it is reversed if B beats A at the
+    budget.
 
     Args:
         counts: as `count_claims` returns them.
@@ -147,8 +148,8 @@ def claims_title(fractions: pd.DataFrame) -> str:
 
 
 def claims_by_retriever(counts: pd.DataFrame, fractions: pd.DataFrame) -> str:
-    """Write how many claims ("chunking A beats B at k = 5") of each retriever are reversed and hold at
-    500 tokens, on the collection where most are reversed.
+    """Write how many claims of each retriever are reversed and hold at 500 tokens, on the
+    collection where most are reversed. A claim is "chunking A beats B at k = 5".
 
     Args:
         counts: as `count_claims` returns them.
@@ -174,8 +175,10 @@ def _counts_in_the_data(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Compute how many claims ("chunking A beats B at k = 5") are reversed and hold if only the questions
-    about one document are counted, for each document of the collections with fewer than 20.
+    """Count the claims again for each document alone, in collections with fewer than 20 documents.
+
+    A claim is "chunking A beats B at k = 5"; it is reversed at a budget of tokens if B beats A
+    there, and holds if A does. Here all of it is by the questions about one document.
 
     Args:
         counts: as `count_claims` returns them; sample n is the n-th document, by id.
@@ -246,8 +249,8 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def explained_variance(tests: Tests) -> pd.DataFrame:
-    """Compute the fraction of the variance of the mean scores of chunkings that each factor (retriever,
-    size, chunker, overlap) explains by itself.
+    """Compute how much retriever, size, chunker and overlap each explain of the mean scores of
+    chunkings: the fraction of their variance that lies between the values of one factor, by itself.
 
     Only retrievers that search all chunkings count (`dense:minilm` searches ten).
 

@@ -32,9 +32,11 @@ def _colour_of_test(test: str) -> str:
 
 
 def plot_error_rates(rates: pd.DataFrame, n: int) -> Figure:
-    """Draw how often each test calls a difference without a true one (left; the line is 5 %), and
-    how often it finds a true difference (right): a mark for each scenario, at one number of
-    questions.
+    """Draw how often each test errs and finds, at one number of questions, with a mark for each
+    scenario.
+
+    Left: how often it calls a difference where there is none; the line is at 5 %. Right: how often
+    it finds a true difference.
 
     Args:
         rates: as `compute_error_rates` returns them.
@@ -68,8 +70,9 @@ def _plot_scenarios(axes: Axes, rates: pd.DataFrame, column: str, tests: list[st
 
 
 def plot_promises(promises: pd.DataFrame) -> Figure:
-    """Draw the promised, the shrunken and the real gain of the best by the number of configurations,
-    a panel for each number of questions; means over the collections.
+    """Draw three gains of the best configuration by the number of configurations: the promised, the
+    shrunken and the real one. There is a panel for each number of questions; gains are means over
+    the collections.
 
     Args:
         promises: as `promises` of the studies returns them.
@@ -158,9 +161,10 @@ def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Fi
 
 
 def plot_label_curves(curves: pd.DataFrame, holds_alone: float) -> Figure:
-    """Draw how often 95 % intervals from few labels contain the difference that people find over all
-    questions (left; the dotted line is the promised rate), and how wide they are (right), by the number
-    of labelled questions.
+    """Draw how good 95 % intervals from few labels are, by the number of labelled questions.
+
+    Left: how often they contain the difference that people find over all questions; the dotted line
+    is the promised rate. Right: how wide they are.
 
     Args:
         curves: as `label_curves` returns them.
@@ -183,8 +187,9 @@ def plot_label_curves(curves: pd.DataFrame, holds_alone: float) -> Figure:
 
 
 def plot_claims(fractions: pd.DataFrame) -> Figure:
-    """Draw which fraction of the claims "chunking A beats B at k = 5" is reversed, undecided and holds at
-    each budget of tokens (a panel) on each collection (a bar).
+    """Draw what becomes of the claims "chunking A beats B at k = 5" at an equal number of tokens: a
+    panel for each budget of tokens, in it a bar for each collection, divided into the fractions
+    reversed, undecided and holding.
 
     Args:
         fractions: as `claim_fractions` returns them.
@@ -201,8 +206,8 @@ def plot_claims(fractions: pd.DataFrame) -> Figure:
 
 
 def _plot_outcomes(axes: Axes, at_k: pd.DataFrame, tokens: int) -> None:
-    """Draw a bar for each collection at a budget of tokens: reversed claims at the left, then undecided
-    ones, those that hold at the right, and the interval of the reversed ones as a line.
+    """Draw a bar for each collection at a budget of tokens. Its parts, from the left: reversed
+    claims, undecided ones, those that hold. A line is the 95 % interval of the reversed ones.
     """
     collections = at_k.index
     is_reversed, holds = at_k[f"reversed {tokens}"], at_k[f"holds {tokens}"]

@@ -119,8 +119,8 @@ def _half_widths(differences: Sequence[pd.DataFrame], source: str) -> Floats:
 def label_curves(
     differences: Sequence[pd.DataFrame], judge: str, *, draws: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Simulate that people label only n questions of a pair of systems, and estimate the difference that
-    they find over all questions, with and without a judge's verdicts.
+    """Simulate that people label only n questions of two systems: how well is the difference
+    estimated that they find over all questions, with and without a judge's verdicts?
 
     Each draw takes a pair and n of its questions at random.
 
@@ -205,8 +205,8 @@ class LabelledUntilDecided(NamedTuple):
 def label_until_decided(
     differences: Sequence[pd.DataFrame], judge: str, *, orders: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Simulate that people label the questions of each pair of systems one after another until `rb.trust`
-    decides which system is better, with and without a judge.
+    """Simulate that people label questions one after another until `rb.trust` decides which of two
+    systems is better; for each pair of systems, with and without a judge.
 
     Args:
         differences: the differences of each pair, as from `pair_differences`.

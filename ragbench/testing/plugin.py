@@ -182,8 +182,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function and uses one of our fixtures; leave all others to pytest
-    and its plugins, such as pytest-asyncio.
+    """Run a test that is a coroutine function and uses one of our fixtures. All others are left to
+    pytest and its plugins, such as pytest-asyncio.
     """
     import asyncio
     import inspect
@@ -567,8 +567,10 @@ def _evaluate_dataset(
     *,
     is_gated: bool,
 ) -> Iterator[Outcome]:
-    """Evaluate the recorded answers to the questions of one dataset, and yield the path of the report,
-    or why there is none; then, with a gate, whether it is passed.
+    """Evaluate the recorded answers to the questions of one dataset, and yield lines about this.
+
+    The first is the path of the report, or why there is none. With a gate, a second states whether
+    the threshold is reached.
 
     Args:
         source: where the dataset is loaded from.
