@@ -161,12 +161,13 @@ def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
     their digests; results without digests share none, as far as is known.
     """
     first = results[0]
-    shared = set(first.queries)
+    shared = set(first.queries)  # ids
     if not shared:  # a result made of scores alone has no texts of questions
         shared = set(first.scores["query_id"].unique())
     digests = first.config.get("question_digests", {})
     for result in results[1:]:
         if result.dataset["fingerprint"] != first.dataset["fingerprint"]:
+            # pairs (query_id, digest) that both have: the question has not changed
             same_digests = digests.items() & result.config.get("question_digests", {}).items()
             shared &= dict(same_digests).keys()
     return frozenset(shared)

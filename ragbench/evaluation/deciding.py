@@ -111,7 +111,8 @@ def _ranking_measure(
         ids: the questions that may decide.
         n_answerable: how many of them have an answer in the documents.
     """
-    # the measure of a criterion in the user's words -> the built-in measure in whose place it decides
+    # A user may give a judge's criterion other words. Its measure, such as "llm_my_words", then decides
+    # in place of a built-in one: `wordings` maps the former to the latter.
     wordings = measures_of(wordings_in(results[0].settings))
     n_scored = {wordings.get(name, name): count for name, count in _n_scored(results, ids).items()}
     retrieval = main_measure_of(n_scored, n_answerable)
@@ -159,8 +160,8 @@ def _is_unanswerable(result: Result, query_id: str) -> bool:
 
 
 def _n_scored(results: Sequence[Result], ids: Collection[str]) -> dict[str, int]:
-    """Return measure -> number of deciding questions that are scored, of the result that has scored the
-    fewest. Measures that some result lacks are left out.
+    """Return measure -> in how many of the questions `ids` it is scored, in the result with the fewest.
+    Measures that some result lacks are left out.
     """
     counts_of_results = []
     for result in results:

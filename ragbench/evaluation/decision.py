@@ -240,7 +240,12 @@ class Conclusion(metaclass=Suggesting):
 
 
 def arm_of(about: Mapping[str, Any], row: Mapping[Any, Any]) -> Arm:
-    """Return the arm of a row of `ragbench.compare_all`; `about` holds its name, label, mean and costs."""
+    """Return an arm (a configuration as a conclusion describes it, compared with the baseline).
+
+    Args:
+        about: its name, label, mean and costs.
+        row: the row of this configuration in the table of `ragbench.compare_all`.
+    """
     n_to_decide = row["n_to_decide"]
     return Arm(
         **about,
@@ -275,7 +280,12 @@ def best_first(arms: Sequence[Arm], measure: str) -> list[Arm]:
 
 
 def with_expected(arms: Sequence[Arm], expected: ExpectedGain | None, measure: str) -> list[Arm]:
-    """Return the arms; the arm with the best observed gain has its expected gain on new questions."""
+    """Return the arms (configurations) with the expected gain in the one that it was computed for.
+
+    The best of several observed gains is partly luck. `expected` has what to expect of it on new
+    questions, as a gain; the arm gets it as a difference, which is negative for a measure that is better
+    when lower.
+    """
     if expected is None:
         return list(arms)
     sign = 1 if higher_is_better(measure) else -1
@@ -288,12 +298,12 @@ def with_expected(arms: Sequence[Arm], expected: ExpectedGain | None, measure: s
 
 
 def leading_arm(others: Sequence[Arm], measure: str) -> Arm | None:
-    """Return the arm whose decision matters most: a better one, else one that might be better, else
-    the one that comes nearest to the baseline; None without arms.
+    """Return the arm (configuration) whose decision matters most: a better one, else one that might be
+    better, else the one that comes nearest to the baseline; None without arms.
 
-    The order is `ORDER`, except that an undecided arm with a gain goes before "within the margin".
-    Arms without a decision in `ORDER` go first. Among arms with the same decision, the arm with the
-    largest gain leads.
+    The order of decisions is `ORDER`, best first, with two exceptions: an undecided arm with a gain goes
+    before "within the margin", and a decision that is not in `ORDER` goes first. Of arms with the same
+    decision, the one with the largest gain leads.
     """
     if not others:
         return None
@@ -401,12 +411,11 @@ def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
 
 
 def _by_cost(leading: Arm, base: Arm) -> tuple[Arm, str]:
-    """Return the arm to use of two that are equally good, and the reason: the one that costs less in
-    dollars per question where both prices are known and differ, else in dollars for the index, else
-    the clearly faster one.
+    """Return which of two equally good arms (configurations) to use, and the reason.
 
-    Time never chooses between a known price and an unknown one: the baseline stays. The reason is ""
-    if nothing that is known differs.
+    The first of these that differs and is known of both decides: dollars per question, dollars for the
+    index, time (if one is clearly faster). If the price of one alone is known, time does not decide: the
+    baseline stays, and the reason states why. If nothing that is known differs, it stays, reason "".
     """
     for amount in ("cost_per_1000_usd", "index_cost_usd"):
         cost, base_cost = getattr(leading, amount), getattr(base, amount)
@@ -444,8 +453,9 @@ def _price(arm: Arm) -> str:
 
 
 def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuestions) -> list[str]:
-    """State the difference that decides, with its interval and its expected value; the mean of the
-    baseline if there is no difference, and [] if nothing is scored.
+    """State the difference between the leading configuration and the baseline, with its interval and how
+    certain it is, a sentence each. Without a difference only the mean of the baseline is stated; [] if
+    that has no score.
     """
     meaning = meaning_of(deciding.measure)
     measure = f"{deciding.measure} ({meaning})" if meaning else deciding.measure

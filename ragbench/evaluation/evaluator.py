@@ -186,8 +186,8 @@ def _check_arguments(system: Any, spec: Any) -> None:
 
 
 def _several_systems(system: Any) -> list[tuple[Any, dict[str, Any]]]:
-    """Return each system of a mapping or list of systems, with the option "name" that a mapping gives
-    it; [] for one system, which may be a list of recorded answers.
+    """Return (system, options) for each of several systems: {"a": f} -> [(f, {"name": "a"})], and
+    [f, g] -> [(f, {}), (g, {})]. [] for a single system; a list of recorded answers is one.
     """
     if isinstance(system, Mapping):
         _refuse_options_as_systems(system)
@@ -236,8 +236,8 @@ def _refuse_options_as_systems(systems: Mapping[str, Any]) -> None:
 
 
 def _recorded_in_rows(data: Any) -> RecordedSystem:
-    """Return the rows of data in hand that have a field with the output of a system, as a system of
-    recorded answers.
+    """Return a system that replies with the answers and contexts in rows of data. Rows without a field for
+    the output of a system are left out.
 
     Raises:
         DataError: there are rows, and all these fields are empty.
@@ -501,8 +501,15 @@ def _rows(
     measured: Collection[str],
     deciding: Targets,
 ) -> list[MeasureResult]:
-    """Return a row for each measure of the perspectives in `measured`, and a row without a value for
-    each measure that the user named and that has no score.
+    """Return the rows of a result: one per measure, with its mean and target. A measure that the user named
+    and that has no score gets a row without a value.
+
+    Args:
+        plan: the options of the evaluation.
+        scored: the output with its scores.
+        frames: perspective -> its scores.
+        measured: the perspectives whose measures get rows.
+        deciding: the targets that decide.
     """
     ceilings = views.ceilings_of(plan.dataset, plan.named, scored.output)
     check_reachable(deciding, ceilings)
@@ -539,7 +546,9 @@ def _diagnosed(
     measured: Mapping[str, pd.DataFrame],
     scores: pd.DataFrame,
 ) -> pd.DataFrame | None:
-    """Return the first cause of each failure; None unless both retrieval and answers were measured."""
+    """Return the first cause of each failure (the table of `diagnose`), with measures in the user's words;
+    None unless both retrieval and answers were measured.
+    """
     if "retrieval" not in measured or measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         return None
     meanings = wordings_of(plan.criteria)

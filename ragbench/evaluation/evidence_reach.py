@@ -123,9 +123,11 @@ class EvidenceMeter:
     def _reach_of_documents(
         self, case: Case, answer: Answer, lists: _ChunkLists, filtered: Collection[str]
     ) -> EvidenceReach | None:
-        """Return the fraction of the relevant documents of which each list has a chunk or passage;
-        None if no document is known to be relevant. Of documents that are alternatives of each other,
-        one is enough (`Case.first_alternatives`).
+        """Return for each list of chunks the fraction of the relevant documents that it has a chunk or
+        passage of; None if no document is known to be relevant.
+
+        Documents may be alternatives, of which one is enough: `Case.first_alternatives` replaces each
+        by the first of its alternatives, so that they count as one.
         """
         labelled = {*relevant_documents(self._dataset, case)}
         labelled.update(span.doc_id for span in case.evidence)

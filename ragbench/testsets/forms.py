@@ -482,6 +482,7 @@ def _add_lines(
         source: the path of the file in messages.
         corpus: the documents in which quotes are looked for; None means the documents of the file.
     """
+    # "heads", "cases", "documents", "inputs" or "outputs" -> the lines of this kind; "": of none
     by_kind = grouped(records, lambda record: _kind_of_line(record.value))
     unknown = by_kind.pop("", [])
     if not by_kind:  # the first line is enough to name the problem
@@ -498,16 +499,17 @@ def _add_lines(
     if heads:
         content.take_head(heads[0])
     cases = by_kind.pop("cases", [])
-    content.add(**by_kind)
+    content.add(**by_kind)  # the documents and safety samples
     add_cases(content, cases, source, corpus)
     return content
 
 
 def _problem_of_unknown_line(record: Record, source: str) -> Problem:
-    """Return the problem of a line that is neither a case, a document, a sample nor a head.
+    """Return the problem of a line that is neither a case, a document, a safety sample nor a head (a line
+    about the whole test set).
 
     Raises:
-        DataError: the line is of a known file of another kind.
+        DataError: the line is of a known kind of file that is not a test set.
     """
     with located(source):
         refuse_foreign(record.value)

@@ -77,8 +77,13 @@ def dataset_of_ground_truths(path: Path) -> Dataset:
 def merge_ground_truths(
     path: Path, dataset: Dataset, answers: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Put generated answers (query_id -> "answer" and "generated") into a file; an answer that a
-    person wrote or changed stays.
+    """Put generated reference answers into a file of ground truths, next to those that it has; an answer
+    that a person wrote or changed stays.
+
+    Args:
+        path: of the file; it is created if it is missing.
+        dataset: with the questions.
+        answers: query_id -> the text "answer", and "generated" (how it was made).
 
     Raises:
         DataError: the file holds a wrong record, or cannot be written.

@@ -176,7 +176,11 @@ def _negated(text: str, facts: Sequence[str]) -> str:
 
 
 def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
-    """Add an older version of the chunk that answers, with another number or name, both dated."""
+    """Replace the context that answers by two dated versions of it: the current one, and an outdated one
+    with a wrong number or name. None if there is no number or name to exchange.
+
+    The changed case forbids the wrong fact. Other contexts that state the right fact are left out.
+    """
     swap = _number_swap(case, contexts, rng) or _name_swap(case, contexts, rng)
     if not swap:
         return None
@@ -412,10 +416,16 @@ def _evidence_chunks(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
 
 
 def _best_chunks(case: Case, chunks_of: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
-    """Return up to `k` chunks that hold most of the evidence; [] if no chunk holds evidence. In each
-    step the chunk with the most evidence characters that the chosen ones lack is chosen.
+    """Return up to `k` chunks that together hold much of the evidence; [] if no chunk holds any.
 
-    `chunks_of` is doc_id -> chunks. A set of characters is a number: bit i stands for character i.
+    They are chosen one by one: each time the chunk with the most characters of the evidence that the
+    earlier ones lack. A set of characters is a number here, in which bit i stands for character i of the
+    document.
+
+    Args:
+        case: with the evidence.
+        chunks_of: doc_id -> its chunks.
+        k: the largest number of chunks.
     """
     missing: dict[str, int] = {}  # doc_id -> evidence characters that no chosen chunk holds
     for span in case.evidence:
