@@ -183,8 +183,10 @@ def _package_of(frame: FrameType) -> str:
 def _format_warning(
     message: Warning | str, category: type[Warning], *source: Any, **options: Any
 ) -> str:
-    """Return the text of a warning, in place of Python's function: one line for a warning of ragbench,
-    "" for one that the user has seen before; others as Python formats them.
+    """Return the text of a warning that is printed; Python calls this in place of its own function.
+
+    A warning of ragbench is one line, without the place in the code; one that the user has seen before is
+    "". Any other warning is as Python formats it.
     """
     if isinstance(message, DataWarning) and message.is_known():
         return ""

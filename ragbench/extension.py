@@ -190,8 +190,8 @@ def takes(function: Callable[..., Any], *arguments: str, options: Sequence[str] 
     its parameters.
 
     Args:
-        arguments: the arguments by place; their number alone counts.
-        options: names of the arguments by name.
+        arguments: names of the positional arguments; how many they are is all that counts.
+        options: names of the keyword arguments.
 
     >>> takes(lambda case, answer: 1, "case", "answer"), takes(lambda case: 1, "case", "answer")
     (True, False)
@@ -201,7 +201,7 @@ def takes(function: Callable[..., Any], *arguments: str, options: Sequence[str] 
     except (TypeError, ValueError):  # some functions written in C have none
         return True
     try:
-        signature.bind(*arguments, **dict.fromkeys(options))
+        signature.bind(*arguments, **dict.fromkeys(options))  # name -> None: values do not count
     except TypeError:
         return False
     return True

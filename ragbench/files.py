@@ -72,11 +72,15 @@ def toml_text(value: Any) -> str:
 
 
 def toml_line(text: str, keys: Sequence[int | str]) -> int:
-    """Return the number of the line of a TOML text on which the value at these keys begins; for a
-    missing value the line of its table.
+    """Return the number of the line of a TOML text on which a value begins; of a missing value, the line
+    of the table that lacks it.
 
-    The text is parsed line by line: the value begins after the longest beginning of the text that is
-    valid TOML and does not hold it.
+    The text is parsed up to its first line, its second line and so on. The value begins on the line after
+    the last such part that is valid TOML and does not hold it yet.
+
+    Args:
+        text: TOML.
+        keys: the keys that lead to the value, such as ["http", "url"].
 
     >>> text = "[http]\\nurl = 'a'\\nbody = [\\n  1,\\n]"
     >>> [toml_line(text, ["http", key]) for key in ("url", "body", "reply")]
@@ -275,8 +279,9 @@ def write_durably(path: Path, content: str | bytes) -> None:
 
 
 def swap_in(new: Path, folder: Path, old: Path) -> None:
-    """Move the folder `new` to the path `folder`, and what is there to `old`; if `new` cannot be moved,
-    put that back. Each step is one rename.
+    """Replace a folder by another one: move `folder` to the path `old`, then `new` to the path `folder`.
+
+    If `new` cannot be moved, the former folder is put back. Each step is one rename.
     """
     if folder.exists():
         folder.rename(old)

@@ -166,7 +166,8 @@ class Bounds:
         response.stream = _stream_class(library)(response.stream, body)
 
     def _check_redirect(self, response: Any, library: Any) -> None:
-        """Return if a redirect is to be followed: within the host, where such redirects are followed.
+        """Return, so that a redirect is followed, if it stays on its host and such redirects are
+        allowed (`same_host`).
 
         Raises:
             OutOfBoundsError: redirects are not followed, or it leads to another host or from https
@@ -255,10 +256,14 @@ class _Body:
 
 @lru_cache
 def _stream_class(library: Any) -> Any:
-    """Return a class of streams of httpx or httpx2 (`library`) that yield the pieces of another stream,
-    decoded by a `_Body`.
+    """Return a class of streams, which wraps the stream of a response: its pieces of bytes are decoded and
+    bounded by a `_Body`.
 
-    At its end, a connection on which more bytes came than the response has is closed.
+    After the last piece the connection is closed if it delivered more bytes than the response has, as
+    these would be taken for the beginning of the next response.
+
+    Args:
+        library: httpx or httpx2.
     """
 
     class Stream(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]

@@ -33,12 +33,15 @@ def read_records(
     texts: Sequence[str],
     make: Callable[[str, str, Any], Record],
 ) -> dict[str, Record]:
-    """Return id -> record from a collection, whose items are records of `kind`, texts, or mappings and
-    objects with fields.
+    """Return id -> record from a user's collection of documents, questions or the like.
+
+    An item of it may be a record already, a text, or a mapping or object with fields. The id of an item
+    is its key in a mapping, else its field for the id, else its number in the list.
 
     Args:
         given: a list, a mapping by id or a frame.
         what: the name of the collection in messages.
+        kind: the class of the records.
         ids, texts: names of the fields for the id and for the text; the first that an item has counts.
         make: makes a record of an id, a text and the whole item.
 

@@ -365,8 +365,13 @@ def _read_diagnosis(
     n_failed: int | None,
     checksums: Mapping[str, str] | None,
 ) -> pd.DataFrame | None:
-    """Return the diagnosis, with a row per question; None if failures were not diagnosed, and
-    `n_failed`, the number of failed questions in it, is None.
+    """Return the diagnosis of a saved result, with a row per question; None if it has none.
+
+    Args:
+        path: the folder of the result.
+        questions: query_id -> question.
+        n_failed: the number of failed questions in it; None if failures were not diagnosed.
+        checksums: file name -> checksum; None does not check the file.
     """
     if n_failed is None:
         return None
@@ -449,8 +454,10 @@ def _declare_users_measures(result: Result, path: Path) -> None:
 
 
 def _declare_criterion(declared: Mapping[str, Any], path: Path) -> None:
-    """Make a criterion of a saved result known, unless one of its name is. A criterion that was a
-    function is known by its name and meaning only, as the function is not saved.
+    """Declare a user's criterion of a saved result again, as loading needs it; a criterion of this name
+    that is declared already stays.
+
+    A criterion that was a function gets its name and meaning only, as the function is not saved.
     """
     fields = {**declared}
     name = str(fields.pop("name", ""))
@@ -532,8 +539,10 @@ def load_results(folder: str | Path) -> Results:
 
 
 def _packed(results: Iterable[Result]) -> Iterator[Result]:
-    """Return the results with their large parts pickled. Results with scores of the same questions and
-    measures share one copy of these two columns, which take most of the other memory.
+    """Return the results in a form that takes less memory: large parts are pickled until they are used.
+
+    The columns query_id and measure of the scores take most of the rest. Successive results with the same
+    questions and measures share one copy of them.
     """
     shared_columns = pd.DataFrame()
     for result in results:

@@ -64,8 +64,10 @@ def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def _comparable(value: Any) -> Any:
-    """Return the value of an option as plain data, equal for equal options: a text that may name a file
-    or object is replaced by the digest of its content; mappings and sets are sorted.
+    """Return the value of an option in a form that is equal for equal options, for a digest.
+
+    Any text is replaced by a digest: if it names a file, a result or a module, of the content of that.
+    Mappings and sets are sorted.
     """
     if isinstance(value, str | Path):
         return _digest_of_named(str(value))

@@ -79,8 +79,8 @@ class SystemOutput:
 
     @cached_property
     def texts(self) -> Sequence[Chunk]:
-        """Return a chunk for every id in the answers' contexts, be its text a chunk's, a
-        passage's, or (then "") not known.
+        """Return the chunks, and one more for every other id in the answers' contexts, so that each id
+        has a text: that of the answer's passage, or "" if it is not known.
         """
         chunk_of = {chunk.chunk_id: chunk for chunk in self.chunks}
         for answer in self.answers:

@@ -147,8 +147,8 @@ def _parameter_name(text: str) -> str:
 
 
 def _parsed_value(text: str, types: Sequence[type]) -> Any:
-    """Return a text as a truth value or number if `types` has one of these and the text is one; else
-    the text.
+    """Return the value that a text stands for: True or False, an int or a float, if `types` has this type
+    and the text can be read as it; else the text.
     """
     if bool in types and text.lower() in ("true", "false"):
         return text.lower() == "true"

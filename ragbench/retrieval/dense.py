@@ -129,12 +129,17 @@ class Dense:
     def _decide_near_ties(
         self, questions: Sequence[str], rows: Ints, columns: Ints, cosines: Floats
     ) -> None:
-        """Replace nearly equal cosines of a question by exact ones, in place, if the embedder can
-        compute exact vectors.
+        """Replace nearly equal cosines of a question by exact ones, in place, so that the order of chunks
+        is the same on every machine; do nothing if the embedder cannot compute exact vectors.
 
         Vectors in float32 differ between processors, which moves a cosine by up to 4e-7 and would
-        change the order of chunks whose cosines differ by less. `cosines[i]` is the one of the question
-        of the number `rows[i]` and the chunk of the number `columns[i]`.
+        change the order of chunks whose cosines differ by less.
+
+        Args:
+            questions: texts.
+            rows: of each pair of a question and a chunk, the number of the question.
+            columns: of each pair, the number of the chunk.
+            cosines: of each pair.
         """
         if not (isinstance(self.embedder, TextEmbedder) and self.embedder.is_exact):
             return

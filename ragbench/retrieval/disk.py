@@ -102,8 +102,8 @@ class BM25Disk:
     def _hits_near_the_best(
         self, searcher: Any, words: list[str], k: int
     ) -> list[tuple[float, Any]]:
-        """Return (score, address in tantivy's index) of every chunk that could be among the best `k`
-        once scores are rounded, best first.
+        """Return (score, address) of every chunk that could be among the best `k` once scores are rounded,
+        best first. An address is the place of a chunk in the index of tantivy.
 
         A search returns the first `limit` hits only. If the last of them is nearly as good as the
         k-th, more such chunks may follow, and it is repeated with a higher limit.

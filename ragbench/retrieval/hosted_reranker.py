@@ -151,16 +151,21 @@ class HostedReranker:
                 raise ModelError(f"reranker {self._llm.name}: {reply.error}", reply.failure)
             else:
                 scores += json.loads(reply.text)
-        self._replies = {**reply_of, **self._replies}
+        self._replies = {**reply_of, **self._replies}  # of two replies to a prompt the first counts
         return scores
 
     def _replies_to(
         self, n_texts: Mapping[str, int], asking: Mapping[str, Any]
     ) -> dict[str, Completion]:
-        """Return prompt -> reply, for prompts with their numbers of texts.
+        """Send the prompts, each once, and return prompt -> reply.
 
-        Searches are priced as output tokens (see `send`), so requests that are paid as the same
-        number of searches are sent together, with this number as their `max_tokens`.
+        A provider bills a prompt as one search per `_IN_A_SEARCH` texts, and ragbench counts a search as
+        an output token (see `send`). So the prompts of equally many searches are sent together, with
+        their number as `max_tokens`, which bounds the cost.
+
+        Args:
+            n_texts: prompt -> how many texts it holds.
+            asking: options of `generate_many`.
         """
         by_searches = grouped(n_texts, lambda prompt: math.ceil(n_texts[prompt] / _IN_A_SEARCH))
         reply_of: dict[str, Completion] = {}

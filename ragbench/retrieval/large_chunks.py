@@ -69,8 +69,9 @@ class LargeChunks(Sequence[Chunk]):
         return next(self._chunks_at([numbers]))
 
     def _chunks_at(self, numbers: Iterable[int]) -> Iterator[Chunk]:
-        """Yield the chunks of these numbers, in their order, with the text of `with_texts` if there is
-        one. A document is read once for successive chunks of it.
+        """Yield the chunks with these numbers, in this order; their texts are those of their documents, or
+        what the function of `with_texts` makes of them. A document is read from the disk once for
+        successive chunks of it.
         """
         document_number = -1  # of the document that was read last
         doc_id = ""

@@ -46,12 +46,17 @@ def ranked(
     *,
     block: int = 0,
 ) -> Run:
-    """Return query_id -> chunk_id -> score: the exact top k of each query, best first, equal scores in
-    the order of the chunks.
+    """Return query_id -> chunk_id -> score: the best k chunks of each query, best first. Equal scores are
+    in the order of the chunks.
 
-    `candidates(start, end)` returns, for the queries from `start` up to `end`, all pairs that could be
-    among the best k once rounded. It is called for blocks of `block` queries; 0 means as many as the
-    memory for their scores allows.
+    Args:
+        queries: query_id -> text; only their order counts here.
+        chunk_ids: of all chunks, by their numbers.
+        candidates: called as candidates(start, end); returns, for the queries from number `start` up to
+            `end`, the scores of all pairs (query, chunk) that could be among the best k once rounded.
+        k: the number of chunks.
+        block: for how many queries at once `candidates` is called; 0 means as many as the memory for
+            their scores allows.
     """
     query_ids = list(queries)
     run: Run = {query_id: {} for query_id in query_ids}
