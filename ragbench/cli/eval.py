@@ -214,8 +214,10 @@ class _Evaluation:
         )
 
     def run_with_journal(self, journal: Path, *, has_output: bool) -> evaluation.Result:
-        """Evaluate with a journal; if this is interrupted or fails, print how to continue from the
-        journal, and raise the exception again. `has_output`: the option --output is given.
+        """Evaluate, writing each answer to a file, the journal, as it comes.
+
+        If this is interrupted or fails, print how to continue from the journal, and raise the exception
+        again. `has_output`: the option --output is given.
         """
         try:
             return self.run(journal)

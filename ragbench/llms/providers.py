@@ -267,10 +267,10 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
 def unavailable(name: str = "env") -> str:
     """Return why the model of that name cannot be asked here, in words; "" if it can.
 
-    No model named, no key, an optional package that is not installed, or no server that takes
-    connections at its address (for up to two seconds; a provider's own address on the
-    internet is not tried). With RAGBENCH_REPLIES=offline replies come from the store, and no server
-    is needed. Nothing is asked of the model.
+    It cannot be asked if no model is named, its key or an optional package is missing, or no server
+    takes connections at its address (this is tried for up to two seconds, but not for a provider's own
+    address on the internet). With RAGBENCH_REPLIES=offline replies come from the store, and no server
+    is needed. Nothing is sent to the model.
 
     Raises:
         ConfigError: the provider does not exist: that is an error of the caller, not something

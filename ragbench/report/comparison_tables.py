@@ -354,11 +354,10 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
     labels = people.merge(judge, on=keys, how="left")
     labels["bias"] = labels["judge"].astype(float) - labels["value"]
     labels["covered"] = labels["judge"].notna()
-    length_of = {
-        (result.name, answer.query_id): len(answer.text)
-        for result in results
-        for answer in result.answers
-    }
+    length_of = {}  # (configuration, query_id) -> characters of the answer
+    for result in results:
+        for answer in result.answers:
+            length_of[result.name, answer.query_id] = len(answer.text)
     answer_keys = zip(labels["configuration"], labels["query_id"], strict=True)
     lengths = pd.Series([length_of.get(key, math.nan) for key in answer_keys], labels.index)
     is_long = lengths > lengths.dropna().median()

@@ -188,7 +188,9 @@ def _show_alternative_texts(notebook: Any) -> None:
 
 
 def _sanitized(body: str) -> str:
-    """Return HTML reduced to text, tables, links and images that lie in it.
+    """Return HTML without scripts, event handlers, and images from other places.
+
+    Text, tables and links stay, and images whose data are in the HTML itself.
 
     >>> _sanitized('<p onclick="x()">a<script>b</script><img src="https://c.example/d.png" alt="e"></p>')
     '<p>a<img alt="e"></p>'

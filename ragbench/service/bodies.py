@@ -127,7 +127,8 @@ class RunBody(
     def _check(self) -> Self:
         """Check what a field alone does not show: options together, and the client's criteria."""
         options = {name: getattr(self, name) for name in _FIELDS}
-        check_known("criterion", CRITERIA, *options["criteria"])  # neither files nor modules
+        # built-in criteria only: a request must not name files or modules of the server
+        check_known("criterion", CRITERIA, *options["criteria"])
         spec.EvaluationSpec(**options)
         if self.own_criteria and not self.judge:
             raise ConfigError("own_criteria are judged by a language model; set judge to true")

@@ -210,8 +210,12 @@ def overdue(
 ) -> list[str]:
     """Return a sentence for each schedule that was due and did not run; [] if all ran.
 
-    The reason is that no scheduler runs. A schedule is overdue ten minutes after its time, so that a
-    schedule whose worker is busy is not named.
+    A schedule is overdue ten minutes after its time, so that one whose worker is busy is not named.
+    The reason is that no scheduler runs.
+
+    Args:
+        client: whose schedules; None = those of every client.
+        now: the time, for tests.
     """
     if not evaluation_enabled():
         return ["EVALUATION_ENABLED is false: no schedule is followed here"]
