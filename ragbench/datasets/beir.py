@@ -298,8 +298,8 @@ def _columns(line: str) -> list[str]:
 
 
 def _hint_for_folder_without_dataset(folder: Path) -> str:
-    """Return the end of an error message about a folder without a dataset: its subfolders with a
-    corpus.jsonl, else how to use it as a result or as a folder of documents.
+    """Return the end of an error message about a folder without a dataset: which of its folders
+    look like one, else how to use it as a result, or as a folder of documents.
     """
     datasets = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
     if datasets:

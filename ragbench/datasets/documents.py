@@ -48,8 +48,8 @@ def text_of_pdf(content: bytes) -> str:
 
 
 def text_of_pages(pages: Sequence[str]) -> str:
-    """Return the texts of printed pages as one text: lines joined to paragraphs, without running heads
-    and the hyphens of words that are divided between lines (see `text_of_pdf`).
+    """Join the texts of printed pages into one text of paragraphs (see `text_of_pdf`): without
+    running heads, and without the hyphens of words that are divided between lines.
 
     >>> text_of_pages(["News 1\\nThe line was re\\ufffebuilt by a well-", "News 2\\nknown engineer. It is well-known."])
     'The line was rebuilt by a well-known engineer. It is well-known.'
@@ -92,8 +92,10 @@ def _length_of_full_line(lines: Sequence[str]) -> int:
 
 
 def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of all pages without blank lines and without running heads and feet: lines that
-    repeat at the top or the bottom of pages, or differ there in the page number alone.
+    """Yield the lines of all pages without blank lines and without running heads and feet.
+
+    A running head or foot repeats at the top or the bottom of pages, or differs there in the page
+    number alone.
     """
     pages_of_text = [[line.strip() for line in page if line.strip()] for page in pages]
     # of each page: row of a line at its top or bottom -> forms of this line
@@ -112,7 +114,8 @@ def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _ready_to_join(line: str, following: str, word_counts: Counter[str]) -> str:
-    """Return a line in the form in which it is put in front of the following line of its paragraph.
+    """Prepare a line for the following line of its paragraph, which is put right after it: "the" ->
+    "the ", "engi-" -> "engi".
 
     A blank is added, but not after a hyphen, nor between scripts without blanks. The hyphen of a
     divided word is left out.

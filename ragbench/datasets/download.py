@@ -301,8 +301,8 @@ def _check_archive(archive: Path, md5: str | None) -> None:
 
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
-    """Unpack the set in a zip archive, by `beir.util.unzip`, which as `zipfile` writes nothing outside of
-    its folder and makes no links.
+    """Unpack the set in a zip archive into a folder, by `beir.util.unzip`; like `zipfile`, it
+    writes nothing outside of its folder and makes no links.
 
     Args:
         archive: the zip file.

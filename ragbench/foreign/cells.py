@@ -132,8 +132,8 @@ def question_of(cell: Any) -> str:
 
 
 def _question_of_fields(fields: Mapping[Any, Any]) -> str:
-    """Return the question in an object: its last message of a user, else a field with the name of a
-    question, else the whole object as JSON.
+    """Return the question in an object, by the first of these that it has: messages, of which the
+    last one of a user; a field with the name of a question; else the whole object as JSON.
     """
     messages = fields.get("messages")
     if isinstance(messages, list):

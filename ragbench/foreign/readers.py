@@ -232,8 +232,10 @@ def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
 def _records_of(
     names: Sequence[str], rows: Sequence[Sequence[Any]], source: str
 ) -> list[dict[str, Any]]:
-    """Return the rows of a table as records. A column that repeats another one of its name, as the index
-    of Phoenix's spans does, is left out.
+    """Return the rows of a table as records.
+
+    Of two columns of the same name and content only one is kept; Phoenix's spans repeat their index
+    so.
 
     Raises:
         DataError: two columns of a name differ.

@@ -257,7 +257,7 @@ class _Compared:
 
 
 def _question_properties(paired: PairedTables) -> list[str]:
-    """Return the columns of numbers that describe the questions and do not score the systems, such as a
+    """Return the columns of numbers that are no scores, but describe the questions, such as a
     number of hops.
 
     Their names are no measures that ragbench knows, and each question has the same value in every

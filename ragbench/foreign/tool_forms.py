@@ -120,7 +120,9 @@ def _question_of_promptfoo(row: Record) -> tuple[str, str]:
 
 
 def _scores_of_promptfoo(row: Record) -> dict[str, float]:
-    """Return the scores of a row of promptfoo, NaN if it failed with an error, and its time and cost."""
+    """Return measure -> value of a row of promptfoo: its scores, its time and its cost. If the row
+    failed with an error, its scores are NaN.
+    """
     cells: dict[str, Any] = {"score": row.get("score"), "pass": row.get("success")}
     for name, cell in (row.get("namedScores") or {}).items():
         cells.setdefault(printable(str(name)), cell)
@@ -331,8 +333,8 @@ def _is_ragas_annotation(value: Any) -> bool:
 
 
 def _rows_of_ragas_annotation(value: Mapping[str, list[Record]]) -> list[Scored]:
-    """Return a row for each run of a measure in a file of annotations of ragas, {measure: [run, ...]};
-    the score is the output of the measure, NaN if it is not a number.
+    """Read a file of annotations of ragas, {measure: [run, ...]}: a row for each run of a measure.
+    The score is the run's output, NaN if it is not a number.
     """
     rows = []
     for measure, runs in value.items():

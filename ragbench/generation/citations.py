@@ -41,8 +41,8 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
-    """Return the text with blanks in place of its citations ("[2]", "[1, 3]", "[Document 1]", ids of
-    `contexts`).
+    """Return the text with blanks in place of its citations: "[2]", "[1, 3]", "[Document 1]", and
+    ids of `contexts` in brackets.
 
     The rest keeps its place; brackets in code stay.
 

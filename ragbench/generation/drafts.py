@@ -483,8 +483,9 @@ def _check_formally(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
 
 
 def _outcome_of_check(reply: Completion) -> CheckOutcome:
-    """Return the outcome of the check of a draft by a model: "accepted", "vague" (its question cannot be
-    understood alone), "unsupported" (its answer), or "unchecked" (there is no readable reply).
+    """Read a model's check of a draft: "accepted", "vague" if its question cannot be understood
+    alone, "unsupported" if the chunk does not support its answer, "unchecked" without a readable
+    reply.
     """
     try:
         verdict = _last_object(reply, _Support, "supported")

@@ -161,8 +161,10 @@ def _sum_at_unit_length(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _support_of_sentences(
     question: _Question, passages: _Passages, contexts: Sequence[Chunk], uses_cosine: bool
 ) -> dict[str, float]:
-    """Return the support of each different sentence of the contexts for an answer to the question, in
-    [0, 1]: the mean of its cosine with the question (clipped at 0) and its BM25 score; without
+    """Return sentence -> its support for an answer to the question, from 0 to 1, for each different
+    sentence of the contexts.
+
+    It is the mean of its BM25 score and its cosine with the question (clipped at 0); without
     `uses_cosine`, the BM25 score alone.
     """
     sentences: list[str] = []
@@ -234,8 +236,9 @@ def _texts_between_headings(text: str, *, may_begin_with_title: bool) -> list[st
 
 
 def _bm25_fractions(words: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:
-    """Return the BM25 score of each sentence (given as word counts) for a question's words, as a
-    fraction of the highest possible score: an array (sentences,).
+    """Return how well each sentence matches the words of a question, from 0 to 1: its BM25 score as
+    a fraction of the highest possible one (sentences,). Sentences are given as the counts of their
+    words.
 
     All words have equal weight; without words the scores are 0.
     """

@@ -174,8 +174,8 @@ def _check_rows(is_wrong: Bools, frame: pd.DataFrame, problem: str) -> None:
 
 
 def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
-    """Raise DataError for a value (by query_id) outside of the bounds of a registered measure, or too
-    large to compute with.
+    """Raise DataError if a value is outside of the bounds of its registered measure, or too large
+    to compute with. `values` are by query_id.
 
     >>> check_bounds("nDCG@10", pd.Series([0.5, 2.0], index=["q1", "q2"]), "scores of 'bm25'")
     Traceback (most recent call last):
@@ -301,8 +301,8 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
 
 
 def _shared_measures(tables: Tables) -> list[str]:
-    """Return the measures that every configuration has, in the order of the tables, and warn of the
-    measures that only some have.
+    """Return the measures that every configuration has, in the order of the tables. Measures that
+    only some have are named in a warning.
 
     Raises:
         ComparisonError: the configurations have no measure in common.

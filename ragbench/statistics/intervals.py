@@ -563,8 +563,8 @@ def p_above(
 
 
 def probability_below(points: Floats, bound: float, times: Floats | float = 1.0) -> Floats:
-    """Compute for each column of `points` the probability that its weighted mean is at most `bound`, if
-    the weights are drawn at random: uniformly from all weights that add up to 1.
+    """Compute the probability that a weighted mean of points is at most `bound`, for each column of
+    points. Weights are random: all weights that add up to 1 are equally likely.
 
     `times` is the number of occurrences of each point: a number, or an array (points, 1). The result
     is 0 or 1 for a bound beyond all points.

@@ -301,8 +301,8 @@ class Race:
 
     @property
     def summary(self) -> str:
-        """Return a sentence: how many configurations were dropped, the fraction of evaluations that
-        this takes, with their price if it is known, and what is guaranteed.
+        """Describe the race in a sentence: how many configurations were dropped, which fraction of
+        the evaluations this takes, at which price if it is known, and what is guaranteed.
         """
         n = int(self.sizes[-1])
         n_arms = len(self.scores)

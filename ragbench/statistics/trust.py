@@ -538,9 +538,10 @@ def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, fl
 
 
 def _stratified_error(errors: Floats, stratum: Ints, sizes: Ints, unseen_squares: float) -> float:
-    """Return the standard error of the mean prediction error of all questions, known from the labelled
-    ones. These are a random sample of each stratum (group of questions), without replacement, so that a
-    stratum whose questions are all labelled adds no error.
+    """Return the standard error of the mean prediction error over all questions.
+
+    It is estimated from the labelled questions, which are a random sample of each stratum (group of
+    questions), without replacement: a stratum whose questions are all labelled adds no error.
 
     Args:
         errors: of the predicted labels (labels,).

@@ -120,8 +120,8 @@ def _choose_once(
 
 
 def promises(choices: pd.DataFrame) -> pd.DataFrame:
-    """Average the gains of chosen configurations by collection, number of configurations to choose from
-    and number of questions that choose.
+    """Average the gains of chosen configurations. Averages are by collection, by the number of
+    configurations to choose from, and by the number of questions that choose.
 
     Args:
         choices: as `choose_the_best` returns them.

@@ -312,8 +312,8 @@ def compute_error_rates(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rates(calls: pd.Series, truths: pd.Series) -> dict[str, Any]:
-    """Return the columns of `compute_error_rates` for one test on experiments of one scenario, which
-    all have a true difference or all have none.
+    """Compute how often one test is right and wrong on the experiments of one scenario. These all
+    have a true difference, or all have none.
 
     Args:
         calls: 1, -1 or 0, as from `call_tests`.

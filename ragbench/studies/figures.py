@@ -135,8 +135,11 @@ def _plot_differences(
 
 
 def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Figure:
-    """Draw, for each configuration, its mean over drafted questions (y) against its mean over the
-    collection's own questions (x): a panel for each collection, a colour for each kind of drafts.
+    """Draw how drafted questions score configurations, compared with the collection's own
+    questions.
+
+    A mark is a configuration: its mean over drafts (y) against its mean over the own questions (x).
+    There is a panel for each collection, and a colour for each kind of drafts.
 
     Args:
         rankings: collection -> what `rank_by_questions` returned for it.

@@ -235,8 +235,8 @@ def label_until_decided(
 def _label_in_order(
     table: pd.DataFrame, judges: list[str], order: Sequence[str]
 ) -> LabelledUntilDecided:
-    """Label the questions of a pair of systems in an order until the estimate of their difference
-    decides which one is better.
+    """Simulate labelling: people label the questions of two systems in an order, until the estimate
+    of the difference decides which one is better.
 
     Args:
         table: the differences of the pair: questions down, `person` and the judges across.

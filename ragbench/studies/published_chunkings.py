@@ -35,8 +35,10 @@ _OUR_NAMES = {
 
 
 def published_chunkings(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the published numbers of a set of chunkings, and below them our numbers of the same
-    chunkings, from the collection on which these were searched.
+    """Return published numbers on some chunkings, and below them our own numbers on the same
+    chunkings.
+
+    Our own are of the collection that was searched with the published chunk sizes.
 
     Args:
         tables: as `load_chunkings` returns them.

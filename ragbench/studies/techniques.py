@@ -161,8 +161,9 @@ def compare_arms(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -
 
 
 def differences_by_collection(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Write how each arm (a configuration of the search) differs from the plain hybrid search on each
-    collection, with the safe interval and the decision, as "+0.031 [+0.002, +0.060] better".
+    """Write how each arm differs from the plain hybrid search on each collection, with the safe
+    interval and the decision: "+0.031 [+0.002, +0.060] better". An arm is a configuration of the
+    search.
 
     Args:
         comparison: as of `compare_arms`.
@@ -180,8 +181,8 @@ def differences_by_collection(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd.DataFrame:
-    """Compute, for each ordered pair of collections, how well one chooses an arm (a configuration of the
-    search) for the other.
+    """Compute how well one collection chooses an arm for another one, for each pair in both
+    directions. An arm is a configuration of the search.
 
     Args:
         arms: collection -> the scores of all arms on it, as of `load_arms`.
@@ -231,8 +232,9 @@ def _best_elsewhere(means_here: pd.Series, means_there: pd.Series) -> dict[str, 
 
 
 def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, float]:
-    """Return how far chance moves Kendall's tau, the agreement of two rankings of the arms (1 if they are
-    equal): the ends of the middle 95 % of taus if questions are drawn anew, with replacement.
+    """Return how far chance moves the agreement of two rankings of arms: the ends of the middle 95
+    % of Kendall's tau if the questions are drawn anew, with replacement. Tau is 1 for equal
+    rankings.
 
     Args:
         first: scores on one collection, questions down and arms across.
@@ -253,8 +255,8 @@ def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, fl
 
 
 def costs(arms: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Compute what each arm (a configuration of the search) costs in tokens, and how many times as much as
-    the plain hybrid search.
+    """Compute what each arm costs in tokens, also as a multiple of what the plain hybrid search
+    costs. An arm is a configuration of the search.
 
     Args:
         arms: collection -> the scores of all arms on it, as of `load_arms`.
@@ -275,8 +277,8 @@ def costs(arms: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def summarise_decisions(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Count over the collections how often each arm (a configuration of the search) was better, worse or
-    undecided, next to its mean difference from the plain hybrid search.
+    """Count for each arm on how many collections it was better, worse or undecided, next to its
+    mean difference from the plain hybrid search. An arm is a configuration of the search.
 
     Args:
         comparison: as of `compare_arms`.

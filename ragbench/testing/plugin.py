@@ -300,8 +300,8 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
 
 
 def _mcp_server_of_session(request: pytest.FixtureRequest) -> str:
-    """Return the system that the tests of this session name for the requested fixture, which is one for
-    the whole session.
+    """Return the one system that the tests with the requested fixture name; the fixture has one
+    server for the whole session.
 
     Raises:
         ConfigError: their markers name different systems.
@@ -472,8 +472,8 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Write a table of the checks (their mean, how many were scored and passed), then a line for each
-    report or verdict.
+    """Write a table of the checks, a row per measure: mean, how many were scored, how many passed.
+    Then write a line for each report or verdict.
     """
     recorded = reports.active
     report = config.getoption("--ragbench-report")
