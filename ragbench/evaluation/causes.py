@@ -561,8 +561,8 @@ def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Findi
 
 
 def _rewritten(question: _Question, reach: EvidenceReach) -> str:
-    """Return a clause with the queries that were made of a question, and how much of the evidence the
-    question alone (or the last question of a conversation) found.
+    """Return a clause: the queries that were searched for in place of a question, and how much of the
+    evidence the question itself (of a conversation the last one) would have found.
     """
     calls = question.answer.calls
     rewritten = [repr(call.query) for call in calls if call.name not in UNCHANGED]

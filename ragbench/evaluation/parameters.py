@@ -185,7 +185,7 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
         )
     if values:
         check_parameters({"retriever": system or "bm25", **values})
-    if values.get("max_context_tokens") == 0:
+    if values.get("max_context_tokens") == 0:  # a text cannot be None: 0 stands for no limit
         values["max_context_tokens"] = None
     return values
 
@@ -297,7 +297,7 @@ def _check_injected(namespace: dict[str, Any], types: Iterable[str]) -> None:
     injected = [cell for cell in cells if cell.startswith("# Parameters\n")]
     if not injected:
         return
-    last = injected[-1]
+    last = injected[-1]  # each run of papermill in this kernel has injected a cell
     earlier = [cell for cell in cells[: cells.index(last)] if cell not in injected]
     # NAME = VALUE, or NAME: TYPE = VALUE
     set_earlier = re.findall(r"^(\w+)\s*(?::[^=\n]+)?=", "\n".join(earlier), re.MULTILINE)
@@ -453,6 +453,7 @@ def _check_numbers(parameters: Mapping[str, Any]) -> None:
     for name, minimum in _MINIMUM.items():
         if name in parameters and parameters[name] < minimum:
             raise ConfigError(f"{name} is {parameters[name]}; expected {minimum} or more")
+    # a number that is not set gets a value with which every other one fits
     sizes = {"chunk_size": math.inf, "chunk_overlap": 0, "k": 1, "depth": math.inf, **parameters}
     if sizes["chunk_overlap"] >= sizes["chunk_size"]:
         raise ConfigError(
@@ -497,10 +498,10 @@ def check_models(parameters: Mapping[str, Any], *, folder: str | Path = "") -> N
 
 
 def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = ()) -> None:
-    """Refuse a run of which every request for an answer, or every request for a verdict, failed: it
-    measured nothing.
+    """Raise if every request for an answer failed, or every request for a verdict: such a run has measured
+    nothing.
 
-    Requests that a maximum cost forbids are not counted: a sweep stops there in its own way.
+    A request that the maximum cost forbids does not count as failed: a sweep stops there in its own way.
 
     Raises:
         ModelError: with the reason of the first failure.

@@ -213,8 +213,14 @@ def attribution_doubt(system: Mapping[str, Any], kind: str = "not attributable")
 def ceilings_of(
     dataset: Dataset, named: Sequence[str], answered: SystemOutput | None = None
 ) -> dict[str, float]:
-    """Return measure -> the mean of the best values that any system could reach, over the judged
-    questions; before a system `answered`, only for measures of documents.
+    """Return measure -> its ceiling: the mean over the judged questions of the best values that any system
+    could reach.
+
+    Args:
+        dataset: the questions with their judgements.
+        named: measures of the user, in addition to the usual ones.
+        answered: the output of a system; None, as before there is one, gives ceilings for measures of
+            documents alone.
     """
     if answered:
         levels = levels_of(answered)
@@ -231,8 +237,10 @@ def ceilings_of(
 
 
 def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
-    """Return how right the answers are, and `answered`: 1 where an answer was given to a question
-    that has one, else 0.
+    """Return the scores of the answers (`score_answers`), with one more measure, "answered": 1 if the system
+    gave an answer, else 0.
+
+    It is unscored for unanswerable questions. Answerable ones without any label of an answer have no row.
     """
     attempted = {answer.query_id for answer in answered.answers if answer.attempted}
     rows: list[tuple[str, str, float | None]] = []

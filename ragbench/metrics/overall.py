@@ -366,8 +366,10 @@ def requirements_missed(
     thresholds: Mapping[str, float] = THRESHOLDS,
     figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
 ) -> list[str]:
-    """List the flags, citations and latency budgets of a case that its answer does not keep to:
-    requirements that are not about the content of the answer. `figures` are from `latency_figures`.
+    """Return a reason for each requirement of a case that its answer misses, of those that are not about the
+    content: required and forbidden flags, the number of citations, the latency.
+
+    `figures` are latencies of all questions, from `latency_figures`.
 
     >>> from ragbench.types import Answer, Case
     >>> requirements_missed(Case("q", "When?", min_citations=1), Answer("q", "In 1889."))
@@ -392,8 +394,15 @@ def requirements_missed(
 def _missing_items(
     part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float
 ) -> str:
-    """Return a clause that names what an answer lacks in a part below its threshold, such as "missing
-    keywords: spring"; "" for a part without items. `value` is of the part.
+    """Return what an answer lacks, such as "missing keywords: spring", for a part of its score that is below
+    the threshold; "" for a part that does not consist of items.
+
+    Args:
+        part: such as "keyword".
+        case: with the items.
+        answer: to the question.
+        relevant: the grades of the case's documents.
+        value: of the part.
     """
     text = wording(answer)
     if part == "keyword":
@@ -421,13 +430,15 @@ def _missing_items(
 
 
 def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
-    """Return the reason why an answer does not have the expected outcome, in a list; [] if it has the
-    expected outcome, or no outcome is expected.
+    """Return why an answer does not have the expected outcome, as a list of one reason; [] if it has it, or
+    no outcome is expected.
 
-    An abstention with the outcome "uncertain" counts as any expected outcome. An answer with the
-    outcome "no_results" must not state anything.
+    Two special cases: an abstention with the outcome "uncertain" is fine whatever is expected, and an
+    expected "no_results" fails if the answer states something without any context.
 
     Args:
+        case: with the expected outcome.
+        answer: to the question.
         stopped: True if the answer has the flag of a guardrail, or of a search without results.
     """
     expected = case.expected_outcome

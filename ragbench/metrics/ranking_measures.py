@@ -223,8 +223,14 @@ def value_table(
 def table_of_ranks(
     judged: JudgedRanks, measures: Sequence[RankingMeasure], *, ideal: bool = False
 ) -> Floats:
-    """Compute `value_table` from the ranks of the judged documents: (measures, queries), NaN for a query
-    without judgements. With `ideal`, compute the values of the best possible rankings.
+    """Return the values of measures as an array, measures x queries, from the ranks of the judged
+    documents; NaN for a query without judgements.
+
+    Args:
+        judged: ranks and grades.
+        measures: in the order of the rows.
+        ideal: compute the values of the best possible rankings instead: those that hold the relevant
+            documents alone, by falling grade.
     """
     n = len(judged.sizes)
     best = _ideal_rankings(judged)
@@ -272,8 +278,8 @@ def _judged_ranks(data: JudgedRun) -> JudgedRanks:
 
 
 def _ranks(data: JudgedRun) -> Ints:
-    """Return the rank of each row of the run among the rows of its query, from 0: by falling score, of
-    equal scores the document whose id sorts last comes first, as in trec_eval.
+    """Return the rank of each row of the run among the rows of its query, from 0. The highest score comes
+    first; of equal scores, as in trec_eval, the document whose id sorts last.
     """
     query, document, value = data.run
     key = (query << 32) + falling(single_precision(value))  # one number sorts faster than two keys
@@ -378,8 +384,11 @@ def _r_precision(judged: JudgedDocuments) -> Floats:
 
 
 def _binary_preference(judged: JudgedDocuments) -> Floats:
-    """Compute Bpref as trec_eval: judged documents alone, a relevant one loses by the fraction of
-    not relevant ones above it.
+    """Compute Bpref (binary preference) as trec_eval does, for each query. Only judged documents count.
+
+    Each relevant document that was retrieved adds 1, less the fraction of the not relevant documents (at
+    most as many as there are relevant ones) that are ranked above it. The sum is divided by the number of
+    relevant documents.
     """
     rel = judged.measure.rel
     n_relevant = judged.n_relevant  # of each query
@@ -403,7 +412,12 @@ def _running_count(query: Ints, counts: Bools) -> Ints:
 
 
 def _expected_reciprocal_rank(judged: JudgedDocuments) -> Floats:
-    """Compute ERR as gdeval: a document of grade g satisfies with probability (2^g - 1) / 16."""
+    """Compute ERR (expected reciprocal rank) as gdeval does, for each query: the expected 1 / rank of the
+    document with which a reader stops.
+
+    The reader goes down the ranking, and stops at a document of grade g with the probability
+    (2^g - 1) / 16.
+    """
     seen = judged.hits.where(judged.hits.grade > 0).first(judged.measure.cutoff)
     values = np.zeros(judged.n)
     still_reading = np.ones(judged.n)

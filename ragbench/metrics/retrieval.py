@@ -90,7 +90,9 @@ def score_run(
 
 
 def _refuse_several(run: Any) -> None:
-    """Raise DataError for a mapping of names to runs: three levels deep, where a run has two."""
+    """Raise DataError if `run` is several runs by name: these are mappings of three levels (name -> query ->
+    documents), while a run has two.
+    """
     if not isinstance(run, Mapping):
         return
     first = next(iter(run.values()), None)
@@ -322,10 +324,14 @@ def ceilings(
 
 
 def _numbered(qrels: Any, judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
-    """Return judgements and a run with a number in place of each query id and document id.
+    """Return judgements and a run with a number in place of each query id and document id, from 0.
 
-    `judged` and `ranked` are the frames (`to_frame`) of `qrels` and of the run. The queries of `qrels`
-    have the first numbers, in their order; queries of a dictionary without a judgement are among them.
+    The queries of `qrels` have the first numbers, in their order.
+
+    Args:
+        qrels: as the user gave them; a dictionary may have queries without a judgement, which count.
+        judged: the same as a frame (`to_frame`).
+        ranked: the run as a frame.
 
     Raises:
         DataError: there are no judgements, or a document is there twice for one query.

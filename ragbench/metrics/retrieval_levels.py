@@ -198,8 +198,11 @@ def _span_judgements(
 
 
 def _in_reach(labelled: Qrels, run: Run, chunks: Sequence[Chunk], joined: Collection[str]) -> Qrels:
-    """Return the judgements of the chunks that a search can return for each question: the joined
-    chunks that it ranks, and the other chunks, unless one of these joined chunks holds them.
+    """Return the judgements without the chunks that a search cannot return for a question.
+
+    A search may join neighbouring chunks for single questions (`joined`). A question can find the joined
+    chunks that it ranks, but not those of other questions; and it cannot find a chunk that one of its
+    joined chunks holds.
     """
     by_id = chunks_by_id(chunks)
     reachable: Qrels = {}

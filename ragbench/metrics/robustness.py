@@ -57,7 +57,8 @@ def score_interventions(
         rows.append((query_id, "correct:untouched", is_correct))
     for name, (cases, varied) in variations.items():
         judged = judgements.get(name, ())
-        # the judge saw the labels of the changed questions; only equal ones are the question's own
+        # The judge saw the labels of the changed questions. Its verdict counts for "correct:" only where
+        # these are the labels of the original question, too.
         same_labels = set()
         for case in cases:
             if _answer_labels(case) == _answer_labels(original_of[case.query_id]):

@@ -145,8 +145,8 @@ class Remote:
     def _send_and_store(self, requests: list[Request]) -> dict[str, str]:
         """Send the texts of these requests in one batch and return text -> vector in base64.
 
-        Each vector is stored as the reply to its own request, with a part of the batch's tokens, by
-        the bytes of the text, and an equal part of its time.
+        Each vector is stored as the reply to a request for its text alone. The tokens of the batch are
+        divided among the texts by their bytes, its time evenly.
         """
         texts = [request.prompt for request in requests]
         reply = self._llm.send(self._request(json.dumps(texts)))

@@ -51,12 +51,13 @@ def retrieve(
     queries = as_queries(queries)
     searched: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
     by_id = chunks_by_id(searched)
-    n_expected = _n_documents(searched, documents)  # a small corpus may have fewer than `documents`
+    # how many documents each query is to have; a small corpus may have fewer than `documents`
+    n_expected = _n_documents(searched, documents)
     run = _searched_and_checked(retriever, queries, depth)
     while depth < len(by_id):
         to_search_deeper: dict[str, str] = {}
         for query_id, scores in run.items():
-            may_match_more = len(scores) == depth
+            may_match_more = len(scores) == depth  # else the search has returned all its matches
             if not may_match_more:
                 continue
             # of a chunk that is not among `chunks`: None

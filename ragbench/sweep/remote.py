@@ -92,11 +92,17 @@ def versions() -> dict[str, str]:
 def execute(
     task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, is_needed: Callable[[], bool]
 ) -> dict[str, Any]:
-    """Run a packed job on this worker until it ends, or `is_needed` returns False.
+    """Run a packed job on this worker until it ends, or is no longer needed.
 
-    Returns "error" ("" if the run succeeded), "failure" (the kind of a failed request, or None), and
-    "files" (path below the staging folder -> content). `inputs` is the zip file of the input files;
-    `side_by_side` runs share the cores of this worker.
+    Args:
+        task: the job, as `Packer.packed` returns it.
+        inputs: the zip file of the input files.
+        side_by_side: how many runs share the cores of this worker.
+        is_needed: called again and again; False stops the run.
+
+    Returns:
+        "error" ("" if the run succeeded), "failure" (the kind of a failed request, or None), and "files"
+        (path below the staging folder -> content).
     """
     with tempfile.TemporaryDirectory(prefix="ragbench-task-", ignore_cleanup_errors=True) as folder:
         try:
@@ -238,11 +244,16 @@ def _input_paths(job: Job) -> list[Path]:
 
 
 def _paths_named_by(text: str, name: str, cwd: Path) -> list[str]:
-    """Return the relative paths in `cwd` that a text in the value of the parameter `name` stands for;
-    [] if it stands for none.
+    """Return the files and folders in `cwd` that a value of a parameter names, as relative paths; [] if it
+    names none.
 
-    It names a path, also after a prefix and a colon ("dense:models/mine"), or an object of a module
-    ("package.module:attribute"): then the module's file, or the package.
+    "models/mine" and "dense:models/mine" name a path, "package.module:attribute" the file of the module
+    or the folder of the package.
+
+    Args:
+        text: the value, or one of several in it.
+        name: of the parameter, as the values of some are always paths.
+        cwd: the folder in which the run works.
     """
     before_colon, colon, path = text.rpartition(":")
     if path and not expanded(path).is_absolute() and is_path(path, name, cwd):

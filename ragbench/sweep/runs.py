@@ -56,11 +56,12 @@ def run_all(
                 _begin(folder, jobs[name], executor)
                 running.append(name)
             ended = executor.ended()
+            # runs are looked at less and less often while none ends
             pause_s = _FIRST_PAUSE_S if ended else min(1.1 * pause_s, _LONGEST_PAUSE_S)
             for outcome in ended:
                 name = outcome.name
                 running.remove(name)
-                n_losses[name] += outcome.lost
+                n_losses[name] += outcome.lost  # True counts as 1
                 if outcome.lost and n_losses[name] < _MAX_LOSSES:
                     folder.drop(name)
                     waiting.insert(0, name)  # it begins again, before the others

@@ -264,8 +264,8 @@ class _Session:
         return contest_of(self.grid, self.folder, self.sources, measure, margin)
 
     def what_changed(self, names: Sequence[str]) -> list[str]:
-        """Log and return a note for each change in the data because of which configurations run
-        again.
+        """Return notes on what changed in the data since older results, and log them: a note for each
+        change, with the number of configurations that run again because of it.
         """
         outdated: dict[str, list[str]] = {}  # changes in words -> names of configurations
         config_now: dict[str, Any] = {}
@@ -364,8 +364,14 @@ class _Session:
     def executors(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
     ) -> tuple[LocalExecutor, AbstractContextManager[Executor]]:
-        """Return the executor of this machine, which executes the comparison, and a context that opens
-        the executor of the jobs: the same, or the workers at an `address` if it is not "".
+        """Return two executors: that of this machine, which executes the comparison; and, as a context that
+        opens it, that of the runs.
+
+        Args:
+            address: of workers that execute the runs; "" means this machine.
+            to_run: configuration -> its job.
+            jobs: how many runs side by side; None chooses.
+            fork: see `sweep`.
         """
         configurations = [self.grid.runs[name] for name in to_run]
         packages = packages_of(configurations)
@@ -427,7 +433,8 @@ class _Session:
 
 @contextmanager
 def _stop_reported(session: _Session) -> Iterator[None]:
-    """Log the number of finished configurations if the user stops the sweep.
+    """Log how many configurations are finished if the user stops the sweep (Ctrl-C) during the block, and
+    raise the KeyboardInterrupt on.
 
     Raises:
         SweepError: the folder cannot be written.

@@ -210,11 +210,15 @@ def _text(span: Span, corpus: Mapping[str, Document]) -> str:
 
 
 def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
-    """Return the passages of an answer's contexts, in their order and without scores, so that the
-    same passage in several answers is equal.
+    """Return the passages of an answer's contexts in their order, without scores: so the same passage in
+    several answers is equal.
 
-    Where a system returns bare ids they were read as texts, under ids made of them: such a passage
-    gets the id, and no text.
+    Some systems return the ids of documents alone. The reader has taken these for texts, and has made ids
+    of the texts: here such a passage gets the text as its id, and no text.
+
+    Args:
+        answer: of a system.
+        names: the names of documents (the keys) that show which texts are ids.
     """
     by_id = answer.passage_of
     passages = []
@@ -247,11 +251,15 @@ def _place_of(
     names: Mapping[str, str],
     texts: Texts,
 ) -> Place:
-    """Return where a passage is: in the document that it names, if any, else where its text is.
+    """Return where a passage is: in the document that it names, else where its text is; `NOWHERE` if it
+    names none and no document holds its text. A named document that does not hold the text gets a span
+    without characters.
 
-    `doc_id` is the document that the passage names ("" for none), `how` the way it names it.
-    `NOWHERE` means that it names no document and no document holds its text. A named document that
-    does not hold the text gets a span without characters.
+    Args:
+        doc_id: the document that the passage names; "" for none.
+        how: it names the document, such as `BY_ID`.
+        names: every known name of a document; a key may be the id of a labelled chunk.
+        texts: finds texts in the corpus.
     """
     if not corpus:  # the system's ids are taken as ids of documents
         doc_id = doc_id or passage.doc_id or passage.passage_id
@@ -428,10 +436,13 @@ def _with_documents(
     excerpts: _Excerpts,
     corpus: Mapping[str, Document],
 ) -> Answer:
-    """Return the answer with the documents of its passages, and with the ids that `excerpts` has for
-    them in contexts, citations and calls alike.
+    """Return the answer with the documents of its passages. Passages get new ids (of an excerpt: a passage
+    in a document), in contexts, citations and calls alike.
 
-    `passages` and `spans` are aligned with the answer's contexts.
+    Args:
+        passages, spans: for each context of the answer, the passage and its place in a document.
+        excerpts: has the ids; the same passage has the same id in all answers.
+        corpus: for the texts of passages that came without one.
     """
     score_of = {passage.passage_id: passage.score for passage in answer.passages}
     contexts = answer.contexts or tuple(score_of)

@@ -277,9 +277,11 @@ class Pipeline(metaclass=Suggesting):
         history: Sequence[Message] = (),
         timeout_s: float = TIMEOUT_S,
     ) -> Answer:
-        """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
-        wait: its search takes nothing from the cache. An answer from the reply store has "search"
-        alone: it took the model no time now, so neither of the others is what a user would wait.
+        """Answer one question. Its `latency_ms` has the times that a user would wait: "search" (nothing is
+        taken from the cache), "generate" and "total".
+
+        An answer from the reply store has "search" alone: the model took no time now, so that the other
+        two are not known.
         """
         histories = {query_id: history}
         asking = {"timeout_s": timeout_s}
@@ -480,9 +482,11 @@ class Pipeline(metaclass=Suggesting):
         histories: Mapping[str, Sequence[Message]],
         asking: Mapping[str, Any],
     ) -> dict[str, str]:
-        """Return query_id -> the text that is searched for and answered in place of a question with a
-        history: the whole conversation ("all"), or a question by the language model ("rewrite").
-        {} if histories are not used.
+        """Return query_id -> the text that is searched for and answered in place of a question that has a
+        history, by the option `history`.
+
+        "all": the whole conversation. "rewrite": one question, into which the language model has put what
+        the history says. {} for any other value: histories are not used.
         """
         earlier = {}  # query_id -> the text of its history
         conversations = {}  # query_id -> the same, and the question

@@ -134,8 +134,8 @@ def evidence_words(dataset: Dataset) -> Mapping[str, int]:
 
 
 def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:
-    """Return the texts to compare with a question: the sentences of its evidence as one text, else the
-    text of each relevant document, of which the most similar one counts.
+    """Return the texts to compare with a question, of which the caller takes the most similar: the sentences
+    of its evidence, joined to one text; without evidence, the text of each relevant document.
     """
     corpus = dataset.corpus
     sentences: list[str] = []

@@ -151,10 +151,10 @@ def _opened(path: str | Path) -> Iterator[_OpenTestset]:
 
 
 def _yaml_text(testset: Path, changed: Content, appended: Sequence[Entry]) -> str:
-    """Return the new text of a YAML file.
+    """Return the new text of a YAML file with the content `changed`.
 
-    With `appended` cases, the old text is extended, so that its comments and layout stay. Other
-    changes, and layouts that cannot be extended, write the whole content anew.
+    If the change is that cases are `appended`, the old text is extended, so that its comments and layout
+    stay. For any other change, or if its layout cannot be extended, the whole text is written anew.
 
     Raises:
         DataError: writing the content anew would lose comments.

@@ -326,8 +326,8 @@ def _literal(node: ast.expr) -> Any:
 def record_fields(
     record: Mapping[str, Any], case_fields: Collection[str] = (), *, skip_empty: bool = True
 ) -> tuple[dict[str, Any], bool, dict[str, str]]:
-    """Return the fields of a record, also the nested ones, under their folded names: `expectedOutput`
-    becomes `expected_output`, as from `column_name`.
+    """Return the fields of a record of any tool, also the nested ones, under names in one spelling:
+    `expectedOutput` becomes `expected_output`.
 
     Args:
         record: fields by name.

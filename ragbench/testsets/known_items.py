@@ -150,8 +150,9 @@ def _without_overlaps(items: Iterable[_Item]) -> list[_Item]:
 
 
 def _items_of_document(document: Document) -> Iterator[_Item]:
-    """Yield the passages of a document that may be asked for: the first paragraph of each section by
-    its headings, and each sentence of prose by itself.
+    """Yield the passages of a document for which a question may be drafted, each with this question: the
+    first paragraph of each section (its headings ask for it), and each whole sentence of prose (it stands
+    for its question, which `_with_phrases` makes later).
     """
     headings = headings_of(document)
     begun_sections = set()  # those of which a paragraph was seen
@@ -185,8 +186,8 @@ def _sentences(paragraph: str, doc_id: str, begin: int) -> Iterator[tuple[Span, 
 
 
 def _prose(document: Document, headings: Iterable[Heading]) -> str:
-    """Return the text of a document with line breaks in place of code, comments and headings, so that
-    offsets stay.
+    """Return the text of a document without code, comments and headings: line breaks replace them, so that
+    every other character keeps its offset.
     """
     text = without_front_matter(document)
     prose = _NOT_PROSE.sub(_line_breaks, text)
@@ -223,7 +224,7 @@ def _question_of_headings(headings: Sequence[Heading], title: str) -> str:
     if not headings:
         return ""
     heading = headings[-1]
-    parents = [other for other in headings if other.level < heading.level][-1:]
+    parents = [other for other in headings if other.level < heading.level][-1:]  # at most one
     names = [_without_markup(each.text) for each in (*parents, heading)]
     names = [name for name in names if name]
     if all(_ANYWHERE.fullmatch(name) for name in names):
@@ -241,8 +242,9 @@ def _question_of_headings(headings: Sequence[Heading], title: str) -> str:
 
 
 def _with_phrases(items: Sequence[_Item]) -> Iterator[_Item]:
-    """Yield the items; the question of a sentence becomes its phrase with the rarest words, and its
-    weight states how rare they are. Sentences without such a phrase are left out.
+    """Yield the items with their final questions. The question of a sentence is its phrase with the rarest
+    words, and the weight of the item is their rarity; sentences without such a phrase are left out. Other
+    items are unchanged.
     """
     texts = [_without_markup(item.answer) for item in items]
     rarity = _rarity(texts)

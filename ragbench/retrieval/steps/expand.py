@@ -122,8 +122,8 @@ class Expansion:
         return passages
 
     def _neighbours(self, doc_id: str, found_ids: Collection[str]) -> list[list[Chunk]]:
-        """Return the chunks of a document that were found, in groups of chunks that follow each other
-        without one that was not found between them.
+        """Return the found chunks of a document in groups of neighbours: of chunks 1 to 5, of which 1, 2 and
+        4 were found, the groups are [1, 2] and [4].
         """
         groups: list[list[Chunk]] = []
         follows_found_chunk = False
