@@ -53,6 +53,7 @@ WORKING: dict[str, Callable[[], Any]] = {
     "means of a wide table": lambda: result().to_frame().mean()["nDCG@10"],
     "a wide table": lambda: result().scores.pivot().loc["q1", "nDCG@10"],
     "a wide table by its usual name": lambda: result().scores.unstack().loc["q1", "nDCG@10"],
+    "a wide table by its level": lambda: result().scores.unstack("measure").loc["q1", "nDCG@10"],
     "a pivoted table": lambda: result().scores.pivot_table(index="query_id", columns="measure")[
         "value", "nDCG@10"
     ]["q1"],
@@ -343,6 +344,16 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.evaluate(dataset(), "bm25", measures=["faithfulness"]),
         "use rb.evaluate(data, system, judge='provider:model', criteria=['faithfulness'])",
     ),
+    "a mean by another word": (lambda: result().score("R@5"), "use result.mean('nDCG@10')"),
+    "the best questions": (
+        lambda: result().best(5),
+        "use result.to_frame().nlargest(10, 'nDCG@10')",
+    ),
+    "a case of a result": (lambda: result().case("q1"), "use result[query_id]"),
+    "retries": (
+        lambda: rb.evaluate(dataset(), len, retries=3),  # type: ignore[call-arg]
+        "'retries'; leave it out: failed requests to servers are repeated",
+    ),
     "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
 }
 
@@ -424,6 +435,7 @@ COMMANDS = {
     "view": "Did you mean 'explore'?",
     "generate": "Did you mean 'testset generate'?",
     "eval bm25 --min-recall 0.8": "write --fail-under R@5=0.8",
+    "eval http://host --headers x": "write `ragbench probe ADDRESS QUESTION --write system.toml`",
     "list metrics": "unknown kind 'metrics'; did you mean 'measures'?",
     "compare old new": "there is no folder old here; unknown run 'old': the history holds no runs",
 }

@@ -164,6 +164,8 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
         return f"--{value}"
     if name.startswith("min_") and "--fail-under" in flags:
         return f"--fail-under R@5={value}, with the name of a measure"
+    if name in ("header", "headers") and takes_system:
+        return "`ragbench probe ADDRESS QUESTION --write system.toml`, and headers into this file"
     if name == "h":
         return "--help"
     is_config = name in ("c", "config") and value.endswith((".toml", ".yaml", ".yml", ".json"))

@@ -156,7 +156,11 @@ def _values_of_measure(name: str) -> str:
     leaderboard="rb.load_results(folder).leaderboard()",
     conclude="rb.load_results(folder).conclude()",
     explore="rb.explore(result)",
-    **dict.fromkeys(["get_score", "get_metric"], "result.mean('nDCG@10'), or result.scores"),
+    **dict.fromkeys(["best", "top_questions"], "result.to_frame().nlargest(10, 'nDCG@10')"),
+    **dict.fromkeys(["case", "question"], "result[query_id], or result.cases"),
+    **dict.fromkeys(
+        ["score", "get_score", "get_metric"], "result.mean('nDCG@10'), or result.scores"
+    ),
     trace="result.answer_of[query_id]",
     **dict.fromkeys(["errors", "failed", "failed_questions"], "result.failures"),
     **dict.fromkeys(

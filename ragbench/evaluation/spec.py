@@ -79,6 +79,9 @@ ELSEWHERE = {
     **dict.fromkeys(
         ["api_key", "key", "token"], "the provider's environment variable, such as OPENAI_API_KEY"
     ),
+    **dict.fromkeys(
+        ["retries", "max_retries", "tries"], "no option: failed requests to servers are repeated"
+    ),
     "split": "rb.load_dataset(name, split)",
     **dict.fromkeys(
         ["cache", "use_cache", "cache_dir"], "the environment variable RAGBENCH_CACHE_DIR"

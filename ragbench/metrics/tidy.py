@@ -48,7 +48,8 @@ class TidyScores(PropertyTable):
 
     def unstack(self, *args: Any, **options: Any) -> Any:
         """Return a row per question and a column per measure; with arguments as any DataFrame."""
-        return super().unstack(*args, **options) if args or options else self.pivot()
+        is_wide = not options and args in ((), ("measure",))
+        return self.pivot() if is_wide else super().unstack(*args, **options)
 
     def __getitem__(self, key: Any) -> Any:
         """Return query_id -> value for the name of a measure; else as any DataFrame.
