@@ -70,9 +70,9 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
 
     Example: ragbench alert list
     """
-    rules = _with_shown_texts(service.alerts(database=database))
+    rules = service.alerts(database=database)
     columns = "id rule series client_id to last".split()
-    print_table(rules, columns, {"last": "raised, last (UTC)"}, as_json=as_json)
+    print_table(_with_shown_texts(rules), columns, {"last": "raised, last (UTC)"}, as_json=as_json)
     if as_json:
         return
     if (rules["rule"] == "drift").any():
