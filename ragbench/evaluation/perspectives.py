@@ -439,9 +439,8 @@ def _without_verdict(criterion: Criterion, judgements: Sequence[Judgement]) -> s
 
 
 def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    """Measure what the user defined; a measure that fails is unscored, since the answers are paid for.
-
-    The reason states which measures have no value, and why.
+    """Compute the measures of the user. One that fails is unscored, and does not end the evaluation, whose
+    answers are paid for; `reason` of the measurement states which measures have no value, and why.
     """
     frames = []
     reasons = []
@@ -491,8 +490,12 @@ class PerspectiveKind(NamedTuple):
     of_samples: bool = False
 
     def unlabelled(self, dataset: Dataset, named: Sequence[str]) -> str:
-        """Return why this perspective cannot be measured on a dataset: labels, or packages, are
-        missing; "" if it can. `named` are the measures that the user named.
+        """Return why this perspective cannot be measured on a dataset, such as missing labels or packages; ""
+        if it can.
+
+        Args:
+            dataset: the questions and safety samples.
+            named: the measures that the user named, some of which need no labels.
         """
         has_samples = False
         if self.of_samples:

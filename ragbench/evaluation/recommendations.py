@@ -86,10 +86,14 @@ def _advice(rule: Mapping[str, Any], evidence: Iterable[str]) -> Advice:
 
 
 def _evidence_for(rule: Mapping[str, Any], missed: _Figures, met: _Figures) -> list[str]:
-    """Return the figures that show the pattern of a rule of advice.toml; [] if it does not apply.
+    """Return the figures that show that a rule of advice.toml applies; [] if it does not.
 
-    Each of its lists "missed", "also_missed" and "also_met", if it has them, names measures of which
-    at least one must be missed, or met.
+    A rule applies if each of the lists that it has is fulfilled. A list names measures: of "missed" and of
+    "also_missed" at least one must have missed its target, of "also_met" one must have met it.
+
+    Args:
+        rule: a table of advice.toml.
+        missed, met: measure -> its figures in words.
     """
     evidence: list[str] = []
     for key, figures in (("missed", missed), ("also_missed", missed), ("also_met", met)):

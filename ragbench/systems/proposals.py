@@ -155,8 +155,10 @@ def _toml(value: Any) -> str:
 
 
 def _nodes(value: Any, path: str = "$", name: str = "") -> Iterator[_Node]:
-    """Yield the node of a value and those of all that is in it, outside of lists; of a list with one
-    entry that entry, too, unless its name is one of contexts.
+    """Yield a node (path, name, value) for a value and for all fields in it, at any depth.
+
+    Entries of lists are left out, with one exception: the entry of a list that has a single one, unless
+    the name of the list is one for contexts.
     """
     yield _Node(path, name, value)
     if isinstance(value, Mapping):
@@ -169,7 +171,9 @@ def _nodes(value: Any, path: str = "$", name: str = "") -> Iterator[_Node]:
 
 
 def _may_be_contexts(node: _Node) -> bool:
-    """Return True for a list by its name, or by a text that its first entry is or holds."""
+    """Return True if a value may be the contexts: a list of texts or tables that has a usual name for
+    contexts, or whose first entry is or holds a long text.
+    """
     entries = node.value
     if not isinstance(entries, list) or not entries:
         return False

@@ -79,10 +79,10 @@ def fused_search(
 ) -> Run:
     """Return for each question the `k` chunks of the highest fused score, best first.
 
-    Each wording is searched for by each retriever, to a depth of max(k, 100) chunks, and all
-    rankings of a question are fused at once. With "weights:w" two retrievers are a lexical and a
-    dense one, of the weights 1 - w and w, divided by the number of wordings. Scores are rounded to 6
-    decimals, equal ones in the order of the chunks.
+    Each retriever searches for each wording of a question, to a depth of max(k, 100) chunks, and all
+    rankings of the question are fused at once. With "weights:w" the rankings of the lexical retriever
+    have the weight 1 - w, those of the dense one w, divided by the number of wordings. Scores are
+    rounded to 6 decimals; equal ones are in the order of the chunks.
 
     Args:
         retrievers: one, or a lexical and a dense one.
