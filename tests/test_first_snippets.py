@@ -543,7 +543,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a measure of ragas": (
         lambda: rb.evaluate(ROWS, measures=["faithfulness"]),
-        "did you mean 'llm_faithfulness'",
+        "criteria=['faithfulness']), which measures llm_faithfulness",
     ),
     "a model without provider": (
         lambda: rb.evaluate(data(), answer, judge="gpt-4o-mini"),
@@ -904,7 +904,10 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         "use conclusion.arms['name'].p_adjusted",
     ),
     "load": (lambda: rb.load, "use rb.load_dataset(name), rb.load_results(folder)"),  # type: ignore[attr-defined]
-    "the scores of a result": (lambda: retrieved().score, "did you mean 'scores'?"),
+    "the scores of a result": (
+        lambda: retrieved().score,
+        "use result.mean('nDCG@10'), or result.scores",
+    ),
     "the corpus of a dataset": (lambda: data().corpuss, "did you mean 'corpus'?"),  # type: ignore[attr-defined]
     "the question of a case": (lambda: data()[0].question, "use case.text"),
     "the id of a chunk": (lambda: chunks()[0].id, "use chunk.chunk_id"),  # type: ignore[attr-defined]
@@ -955,7 +958,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "the size of a result": (lambda: retrieved().n, "use len(result)"),
     "a test set to draft": (lambda: rb.draft_testset, "use the commands `ragbench testset draft`"),  # type: ignore[attr-defined]
-    "groups of a result": (lambda: retrieved().breakdown("category"), "use result.categories"),
+    "groups of a result": (lambda: retrieved().breakdown("category"), "or result.categories"),
     "the contexts of a result": (
         lambda: retrieved().contexts,
         "result.answer_of[query_id].contexts",
