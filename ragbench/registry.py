@@ -543,7 +543,7 @@ def measure_of(name: str) -> Measure:
     if measure is None:
         suggestion = _nearest_name(str(name))
         hint = f"; did you mean {suggestion!r}?" if suggestion else "."
-        meant = expected_measure(name)
+        meant = expected_measure(str(name))
         if meant is not None and meant.judged:
             hint = f"; use {call_of_measure(meant)}."
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
