@@ -22,18 +22,19 @@ _NUMBERS = ("baseline", "contender", "difference", "ci_low", "ci_high", "p_value
 
 
 def compare_results(baseline: Result, result: Result) -> Comparison:
-    """Compare two evaluations, paired case by case, over the questions that both have and that did
-    not change.
+    """Compare two evaluations, paired case by case.
+
+    Only questions that both have, and that did not change, are compared. Measures that are not the
+    same in both (passed questions by other thresholds, rankings of chunks that are cut differently)
+    are left out, and `notes` state why.
 
     A measure is a "regression" if it got worse and the p-value of its interval
-    (`ragbench.statistics.compare`) is below 0.05 after Holm's correction over the compared measures:
-    the measures of the headline table and the measures with a target. A measure that no case changed
-    could not have been found to differ at any level, and takes no part in the correction (Tarone
-    1990), and neither does a pass rate if no case newly fails or is fixed. For the rate of passed
-    questions, and of safety samples classified correctly, McNemar's exact test decides. Measures
-    that are not the same in both (passed questions by other thresholds, rankings of chunks that are
-    cut differently) are left out, and `notes` state why. An evaluation compared with itself has no
-    regression.
+    (`ragbench.statistics.compare`) is below 0.05 after Holm's correction, which makes up for testing
+    several measures at once: those of the headline table and those with a target. For the rate of
+    passed questions, and of safety samples classified correctly, the p-value is that of McNemar's
+    exact test, which compares the number of cases that newly fail with the number that are fixed. A
+    measure or rate that no case changed could not be found to differ, and takes no part in the
+    correction (Tarone 1990). An evaluation compared with itself has no regression.
 
     Raises:
         ComparisonError: the two have no unchanged question in common, or were measured with another
@@ -70,8 +71,10 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
 
 
 def _not_compared(word: str, query_ids: Sequence[str]) -> str:
-    """Return a sentence on questions that are new, removed or changed, which names the first few; "" if
-    there are none.
+    """Return a note on questions that are not compared, which names the first few; "" without any.
+
+    `word` is the reason: "new", "removed" or "changed". An example of a note: "1 question is new and
+    not compared: q7".
     """
     n = len(query_ids)
     if not n:
@@ -90,8 +93,7 @@ def shared_questions(
     labels.
 
     Args:
-        baseline: the earlier result. One without digests of its questions is compared by their
-            texts, and by its fingerprint.
+        baseline: the earlier result. If it has no digest of a question, the texts are compared.
         queries: query_id -> question, as they are now.
         digests: query_id -> digest of the question with its labels, as they are now.
     """
@@ -122,11 +124,12 @@ def check_comparable(
     digests: Mapping[str, str],
     settings: Mapping[str, object],
 ) -> None:
-    """Refuse a comparison before there is a result: nothing is asked for if it could not be made.
+    """Refuse a comparison that could not be made. Called before anything is asked or paid for.
 
     Args:
         baseline, queries, digests: as for `shared_questions`.
-        settings: how the result is to be measured.
+        settings: how the result is going to be measured: "embedder", "support_model" and "judge" have
+            the names of the models.
 
     Raises:
         ComparisonError: naming what differs.
@@ -147,11 +150,11 @@ def check_comparable(
 
 
 def _left_out(baseline: Result, result: Result) -> dict[str, str]:
-    """Return the parts that are not compared -> the reason; {} if everything is compared.
+    """Return part -> the reason why it is not compared; {} if everything is compared.
 
-    "span:" means all measures with this prefix (the chunks differ), "questions" the passed questions
-    (other thresholds or perspectives), "overall" the overall value (other weights, judge or
-    perspectives).
+    The parts are "span:", all measures with this prefix (left out if the chunks differ); "questions",
+    the passed questions (other thresholds or perspectives); and "overall", the overall value (other
+    weights, judge or perspectives).
     """
     reasons = {}
     span_measures = []
@@ -199,8 +202,11 @@ def _perspectives_measured(result: Result) -> set[str]:
 def _changes(
     baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[Change, ...]:
-    """Return the change of each measure that both results have and that is in the headline table, has
-    a target or is the user's own.
+    """Return the change of each measure that is compared, see `_measures_to_compare`.
+
+    Args:
+        left_out: parts that are not compared -> the reason.
+        questions: ids of the questions that are compared.
     """
     measures = _measures_to_compare(baseline, result, left_out)
     if not measures:
@@ -300,16 +306,22 @@ class _Flips(NamedTuple):
 def _pass_fail(
     baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[PassFail, ...]:
-    """Return a record for each group that passes or fails (questions, answers to attacks, safety
-    inputs): which of its members newly fail, which are fixed, and whether that is a regression. A group
-    without common members is left out.
+    """Return for each group of cases which of them newly fail, which are fixed, and whether that is a
+    regression.
+
+    The groups are the questions, the answers to attacks, and the safety inputs. A group without a
+    case that both results have is left out.
+
+    Args:
+        left_out: parts that are not compared -> the reason.
+        questions: ids of the questions that are compared.
     """
     groups = []
     if "questions" not in left_out:
         old_questions = _question_outcomes(baseline, questions)
         new_questions = _question_outcomes(result, questions)
         groups.append(_flips("questions", old_questions, new_questions))
-    kinds = {"answers to attacks": "system"}
+    kinds = {"answers to attacks": "system"}  # group -> the kind of its safety samples
     if result.settings.get("detector") != "built-in":  # its changes do not concern the system
         kinds["safety inputs"] = "input"
     for what, kind in kinds.items():
@@ -346,9 +358,12 @@ def _flips(what: str, old: Mapping[str, _Outcome], new: Mapping[str, _Outcome]) 
 def _independent_flips(
     failing: Sequence[Flip], fixed: Sequence[Flip], queries: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Return how many questions newly fail and how many are fixed. Repetitions of a question, and the
-    turns of a conversation, count as one question: by the majority of their changes.
+    """Return how many questions newly fail and how many are fixed.
+
+    Repetitions of a question, and the turns of a conversation, are a cluster: they count as one
+    question, by the majority of their changes.
     """
+    # query_id -> -1 if it newly fails, 1 if it is fixed
     changes = dict.fromkeys((flip.query_id for flip in failing), -1)
     changes |= dict.fromkeys((flip.query_id for flip in fixed), 1)
     cluster_of = clusters_of(changes, queries)
@@ -361,7 +376,9 @@ def _independent_flips(
 
 
 def _question_outcomes(result: Result, among: Collection[str]) -> dict[str, _Outcome]:
-    """Return query_id -> whether it passed, for the decided questions among the named ones."""
+    """Return query_id -> its outcome (whether it passed, and why not), for the questions of `among` that
+    are decided: those that passed or failed.
+    """
     outcomes = {}
     for case in result.cases:
         if case.passed is not None and case.query_id in among:
@@ -371,7 +388,9 @@ def _question_outcomes(result: Result, among: Collection[str]) -> dict[str, _Out
 
 
 def _sample_outcomes(result: Result, kind: str) -> dict[str, _Outcome]:
-    """Return sample_id -> whether it was classified correctly, for the samples of one kind."""
+    """Return sample_id -> its outcome, for the safety samples of one kind ("system" or "input"). A
+    sample passes if it was classified correctly.
+    """
     outcomes = {}
     for sample in result.samples:
         if sample.kind == kind:

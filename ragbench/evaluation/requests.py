@@ -134,7 +134,7 @@ def ask_all(
 
 @contextmanager
 def open_system(system: str | Path | System, dataset: Dataset) -> Iterator[System]:
-    """Load a system that is named, and close it afterwards; one that is an object stays open."""
+    """Yield a system. One that is named is loaded, and closed afterwards; an object stays open."""
     if isinstance(system, System):
         yield system
         return
@@ -154,10 +154,11 @@ def _judged(
     judge: LLM | None,
     spec: EvaluationSpec,
 ) -> SystemOutput:
-    """Return the output with the judgements of its answers by all criteria and, if there is a judge,
-    of the answers to varied questions by correctness.
+    """Return the output with judgements: of its answers by all criteria, and of the answers after
+    interventions by correctness.
 
-    Without a judge, criteria that are functions judge the answers.
+    Without a judge (None) the criteria are functions, which judge the answers; the answers after
+    interventions are then not judged.
     """
     start = time.perf_counter()
     judgements = judge_answers(
@@ -170,9 +171,9 @@ def _judged(
         concurrency=spec.concurrency,
         timeout_s=spec.timeout_s,
     )
-    of_variations: dict[str, Sequence[Judgement]] = {}
+    of_variations: dict[str, Sequence[Judgement]] = {}  # by the name of the intervention
     if judge is not None:
-        # the user's wording of correctness, if there is one
+        # the user's wording of correctness if there is one, else ragbench's own by its name
         correctness = next(
             (each for each in criteria if each.meant == "correctness"), "correctness"
         )
@@ -230,6 +231,7 @@ def answer_all(
     output = _without_own_documents(output)
     if attacks:
         answers = _safety_answers(output, system, concurrency)
+        # failures that asking again may repair
         retryable = [each for each in answers if each.failed and each.failure not in _FINAL]
         output = replace(
             output,
@@ -334,8 +336,10 @@ def _output_of_system(
 def _description(
     system: System, replies: Sequence[Answer], matched: PassageMatches
 ) -> dict[str, Any]:
-    """Return the description of a system for its result, in plain data; warn of passages that were
-    matched to no document or only by file names, and of fields of its replies that were not read.
+    """Return the description of a system that its result stores, and warn of what may be wrong with it.
+
+    Warnings are about passages that were matched by file names or to no document, and about fields
+    of its replies that were not read.
     """
     wrapped = system.system if isinstance(system, JournaledSystem) else system
     about: dict[str, Any] = {
@@ -374,7 +378,9 @@ def _is_given(answer: Answer) -> bool:
 
 
 def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
-    """Warn once where passages were matched to documents by paths or file names, with the numbers."""
+    """Warn if passages of the system `name` were matched to documents by paths or file names, which
+    may be wrong. `counts` is way of matching -> number of passages.
+    """
     if not counts[BY_PATH] and not counts[BY_FILE_NAME]:
         return
     by_text = sum(counts[how] for how in ("exact", "white space", "fuzzy"))
@@ -387,7 +393,9 @@ def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
 
 
 def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> Sequence[Answer]:
-    """Return the answer to each safety input; [] for a system that answers nothing."""
+    """Return the answer to each safety input; [] for a system that does not write answers, or whose
+    answers all failed. (A failure in a dry run only means that nothing was sent.)
+    """
     n_down = sum(
         answer.failed and answer.failure is not FailureKind.DRY_RUN for answer in answered.answers
     )
@@ -420,7 +428,8 @@ def _output_of_pipeline(
         asking: options of `ask`: concurrency and timeout_s.
     """
     asked_alone = _ask_pipeline_alone(dataset, system, timed, asking["timeout_s"])
-    if system.llm in NO_MODEL:  # all are asked again, which is free, by one search
+    if system.llm in NO_MODEL:
+        # answers are free, so one batch asks all questions; only latencies are of questions alone
         answers = []
         for answer in ask(system, dataset, **asking):
             timed_answer = asked_alone.get(answer.query_id, answer)
@@ -463,8 +472,8 @@ def _output_of_pipeline(
 
 
 def _kept_back(dataset: Dataset, system: Pipeline) -> dict[str, tuple[str, ...]]:
-    """Return query_id -> relevant documents that the pipeline's filter keeps from the question; only
-    questions with such documents.
+    """Return query_id -> the relevant documents that the pipeline's filter does not let the
+    question find. Questions without such documents are left out.
     """
     kept_back = {}
     for case in dataset.cases:
@@ -537,7 +546,7 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
     unknown_ids = system.unasked({**_safety_queries(dataset), **dataset.queries})
     if not unknown_ids or not dataset.cases:  # without questions, safety samples alone are asked
         return
-    n_answers = len(system.unasked({}))  # of no question at all: all answers
+    n_answers = len(system.unasked({}))  # if no question is asked, all answers are unasked
     if len(unknown_ids) == n_answers:
         raise DataError(
             f"none of the {len(unknown_ids)} answers of {system.name!r} belongs to a question of "

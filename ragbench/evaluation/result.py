@@ -97,8 +97,11 @@ def missing_verdicts(judgements: Sequence[Judgement]) -> list[Judgement]:
 
 
 def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
-    """Return how many judgements were requested, and how many failed, by the criterion that failed most
-    often; of all criteria, which questions lack a verdict that decides.
+    """Count the judgements that were requested and those that failed, of the criterion that failed most
+    often.
+
+    `lost` has the questions without a verdict on correctness or faithfulness, the two criteria that
+    decide whether a question passes.
 
     >>> judge_failures([Judgement("q1", "correctness", None, "401", state="judge_failed", samples=(None,))])
     JudgeFailures(requested=1, failed=1, reason='401', lost=frozenset({'q1'}))
@@ -123,7 +126,9 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
 
 
 def _values_of_measure(name: str) -> str:
-    """Return how the values of the measure that a name means are read; "" if it means none."""
+    """Return advice on how to read the values of a measure, such as "result['R@5'], or
+    result.measures"; "" if the name is not that of a measure.
+    """
     measure = expected_measure(name)
     if measure is None:
         return ""
@@ -326,6 +331,7 @@ class Result(Decisions, metaclass=Suggesting):
         """Return every question with its answer, verdict, scores and doubtful claims; secrets
         masked.
         """
+        # a row per question: measure -> value
         wide = self.wide.reindex(columns=self.scores["measure"].unique()).to_dict("records")
         cases = []
         for (query_id, question), values in zip(self.queries.items(), wide, strict=True):
@@ -397,9 +403,12 @@ class Result(Decisions, metaclass=Suggesting):
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of questions by verdict ("passed", "failed", "undecided") and, where they
-        were looked for, the numbers of doubtful claims, of claims that the judge found invented, of
-        quotes that the judge itself invented, and of judgements with and without a verdict.
+        """Return what was counted -> its number.
+
+        "passed", "failed" and "undecided" count questions. Other keys are there only if they were
+        looked for: "unsupported_claims" and "fabricated_numbers" (found by wording),
+        "invented_claims" (found by the judge), "invented_quotes" (which the judge itself invented),
+        and "judgements" with "failed_judgements".
         """
         # not from `cases`, for which every answer is searched for secrets: a quarter of an evaluation
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
@@ -549,11 +558,12 @@ class Result(Decisions, metaclass=Suggesting):
     @overload
     def __getitem__(self, name: list[str]) -> pd.DataFrame: ...
     def __getitem__(self, name: str | list[str]) -> pd.Series[Any] | pd.DataFrame:
-        """Return a measure of each question, in any case, or another column of `to_frame`; or the row of
-        the question of this id. A list of names returns these columns.
+        """Return the row of a question by its id, or a column of `to_frame` by its name.
+
+        The name of a measure may be in upper or lower case. A list of names returns these columns.
 
         Raises:
-            ConfigError: none of them.
+            ConfigError: a name is neither the id of a question nor a column.
         """
         frame = self.to_frame().set_index("query_id")
         if isinstance(name, list):
@@ -588,7 +598,7 @@ class Result(Decisions, metaclass=Suggesting):
         """Return the questions with the worst values of a measure, the worst first.
 
         Args:
-            n: how many, at most.
+            n: the maximum number of questions.
             measure: any that was scored; "" means the one that ranks a leaderboard.
 
         Raises:
@@ -682,8 +692,8 @@ def new_result(
 
 
 def _series() -> dict[str, str]:
-    """Return which series of runs, and which client, a result belongs to, as far as the environment
-    names them.
+    """Return the "series" of runs and the "client" that a result belongs to, from RAGBENCH_SERIES and
+    RAGBENCH_CLIENT; a variable that is not set is left out.
     """
     series = {}
     for field_name in ("series", "client"):
@@ -694,7 +704,9 @@ def _series() -> dict[str, str]:
 
 
 def _about_dataset(dataset: Dataset) -> dict[str, Any]:
-    """Return the field "dataset" of `Result.config`; with the "recipe" of a generated test set."""
+    """Return the field "dataset" of `Result.config`. For a generated test set, "recipe" has the
+    parameters that generated it.
+    """
     about = {
         "name": name_of(dataset),
         "split": dataset.split,

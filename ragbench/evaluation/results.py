@@ -139,7 +139,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
 
     @property
     def diagnoses(self) -> dict[str, pd.DataFrame]:
-        """Return name -> diagnosis, as far as there are any."""
+        """Return name of a result -> its diagnosis; results without one are left out."""
         return {
             result.name: result.diagnosis
             for result in self._results
@@ -183,7 +183,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
         """
         check_shared_questions(self)
         if not isinstance(measure, str):
-            measure, *measures = [*measure, *_names(measures)]
+            measure, *measures = [*measure, *_names(measures)]  # the first one ranks
         deciding = self.deciding(measure)
         main = deciding.measure
         known = dict.fromkeys(map(str, self[0].scores["measure"]))
@@ -238,8 +238,13 @@ class Results(Sequence[Result], metaclass=Suggesting):
         margin: float = MARGIN,
         not_possible: str = "",
     ) -> pd.DataFrame:
-        """Compare over the questions that decide, by the measure that decides; `others` are measures
-        that are shown without a decision.
+        """Return the comparison of all results with a baseline, from a cache if it was made before.
+
+        Args:
+            baseline: name of a result.
+            deciding: the questions that are compared, and the measure that decides.
+            others: further measures, which are shown without a decision.
+            margin, not_possible: see `compare`.
         """
         chosen = [deciding.measure, *others]
         not_possible = not_possible or deciding.not_possible
@@ -309,8 +314,10 @@ class Results(Sequence[Result], metaclass=Suggesting):
         )
 
     def _expected_gain(self, baseline: str, deciding: DecidingQuestions) -> ExpectedGain | None:
-        """Return the best observed gain over the baseline with its expected value on new
-        questions; None if it cannot be estimated.
+        """Return the best observed gain over the baseline, and the gain to expect on new questions.
+
+        The best of several observed gains is in part luck, so less is expected. None if there are
+        too few questions to estimate it.
         """
         values = {each.name: values_of(each, deciding.measure) for each in self._results}
         base_values = values.pop(baseline)
@@ -345,7 +352,9 @@ def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _of_questions(scores: pd.DataFrame, ids: Collection[str]) -> pd.DataFrame:
-    """Return the rows of these questions; a measure that only other questions have is unscored."""
+    """Return the rows of these questions. For a measure that only other questions have, rows without
+    a value are added, so that it shows as unscored.
+    """
     rows = scores[scores["query_id"].isin(ids)]
     absent = set(scores["measure"].unique()).difference(rows["measure"].unique())
     unscored = [(query_id, name, None) for name in sorted(absent) for query_id in sorted(ids)]
@@ -355,7 +364,7 @@ def _of_questions(scores: pd.DataFrame, ids: Collection[str]) -> pd.DataFrame:
 
 
 def _of_measures(scores: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of these measures, if they have just these names."""
+    """Return the rows of these measures; all rows if one of the names is not found as written."""
     rows = scores[scores["measure"].isin(measures)]
     return rows if rows["measure"].nunique() == len({*measures}) else scores
 
@@ -369,7 +378,9 @@ def judged_columns(board: pd.DataFrame) -> list[str]:
 
 
 def _fill_judged_columns(table: pd.DataFrame) -> None:
-    """Set Judged@k to 1 for the results that do not have it, because all their documents are judged."""
+    """Set Judged@k, the fraction of the top k documents with a judgement, to 1 for results without it:
+    all their documents are judged. `table` is a leaderboard, and is changed in place.
+    """
     for name in judged_columns(table):
         ranked = name.replace("Judged", "nDCG")
         is_complete = table[name].isna() & table[ranked].notna()
@@ -378,12 +389,12 @@ def _fill_judged_columns(table: pd.DataFrame) -> None:
 
 
 def _ranked(table: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Return the configurations by a measure, the best first, equal ones by name and unscored ones
-    last, with their "rank" as first column, which is missing for unscored ones.
+    """Return the rows of configurations, the best by a measure first, with a new first column "rank".
+
+    Equal ones are in the order of their names. Unscored ones are last, and have no rank.
     """
-    rounded = table.assign(
-        _rounded=table[measure].round(12)
-    )  # equal but for the order of additions
+    # values that differ only because they were added in another order become equal
+    rounded = table.assign(_rounded=table[measure].round(12))
     ascending = [not higher_is_better(measure), True]
     ordered = rounded.sort_values(["_rounded", "name"], ascending=ascending, ignore_index=True)
     ordered = ordered.drop(columns="_rounded")
@@ -424,7 +435,7 @@ def _printed_columns(board: pd.DataFrame, named: Sequence[str]) -> list[str]:
         names += [name, f"{name}_bound_low", f"{name}_bound_high"]
     names += [f"{name}_std" for name in named]
     of_measures = [name for name in names if name in named or not name.startswith("span_recall")]
-    each_once = dict.fromkeys(of_measures)
+    each_once = dict.fromkeys(of_measures)  # keeps the first of equal names
     return [*each_once, "chunks", *PER_QUESTION, *_RANKS]
 
 

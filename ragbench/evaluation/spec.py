@@ -131,9 +131,12 @@ def split_words(value: Any) -> Any:
 
 
 def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
-    """Return these names of perspectives as written, in the order of a report; () means all, and stays
-    ().
+    """Return these names of perspectives, as the user wrote them, in the order of a report; () for ().
+
+    Raises:
+        ConfigError: a name is not that of a perspective.
     """
+    # perspective -> the name that the user wrote, which may be an alias
     written = {_ALIASES.get(name, name): name for name in names}
     for name in written:
         measure = None if name in MEASURED else expected_measure(name)
@@ -150,7 +153,10 @@ def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _to_criteria(value: Any) -> tuple[Any, ...]:
-    """Return criteria one by one, each in the form in which it was named."""
+    """Return the criteria that an option names, one by one: "a,b" and ["a", "b"] -> ("a", "b").
+
+    A criterion of the user (a table, an object, a file or a function) is returned unchanged.
+    """
     if isinstance(value, str):
         return tuple(split_words(value))
     if isinstance(value, Mapping | Criterion | Path) or callable(value):
@@ -225,6 +231,11 @@ def _check_support(name: str) -> str:
 
 
 def _check_judge(judge: Any) -> Any:
+    """Return the judge, a model or its name; "", which means no judge, for None and False.
+
+    Raises:
+        ConfigError: it is True, or the name of no language model.
+    """
     from ragbench.llms.providers import NO_MODEL  # loads HTTP clients, which help lacks
 
     if judge is None or judge is False:
@@ -415,7 +426,7 @@ class EvaluationSpec(BaseModel):
 
     @property
     def shown_names(self) -> dict[str, str]:
-        """Return perspective -> the name by which the user named it, where that is another one.
+        """Return perspective -> the alias by which the user named it; {} if no alias was used.
 
         >>> EvaluationSpec(perspectives="answer, context_quality").shown_names
         {'context': 'context_quality'}
@@ -454,10 +465,12 @@ class EvaluationSpec(BaseModel):
 def _problem(exc: ValidationError) -> str:
     """Return the message of a ConfigError about the first option that is invalid."""
     error = exc.errors(include_url=False)[0]
+    # a check of ragbench's own has written the whole message
     if isinstance(cause := error.get("ctx", {}).get("error"), ConfigError):
         return str(cause)
     name, text = error["loc"][0], error["msg"]
     problem = f"{name} is {error['input']!r}: {text[0].lower()}{text[1:]}"
+    # to a value of the wrong type the meaning of the option is added
     field = EvaluationSpec.model_fields.get(str(name))
     if error["type"].endswith("_type") and field is not None and field.description:
         problem += f"; {name}: {field.description.rstrip('.')}"

@@ -65,7 +65,7 @@ class Targets:
         return tuple(sorted(set(self.measures) - self.defaults))
 
     def gated(self, fail_under: str | Mapping[str, float]) -> Targets:
-        """Return the same with gates: measures that must reach a value.
+        """Return these targets with gates added: measures that must reach a value, or the run fails.
 
         `fail_under` is "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of
         which lower is better, the number is the maximum.
@@ -94,8 +94,12 @@ class Targets:
         return replace(self, measures=measures, defaults=self.defaults - gone)
 
     def for_wordings(self, meanings: Mapping[str, str]) -> Targets:
-        """Return the same with ragbench's own target of a judged measure for another wording of it
-        (`meanings` is the wording's measure -> that measure).
+        """Return these targets, with targets added for a user's own wordings of judged measures.
+
+        A wording gets ragbench's own target of the measure that it words anew, unless it has a target.
+
+        Args:
+            meanings: measure of the wording -> the measure that it words anew.
         """
         further = {}
         for measure, meant in meanings.items():
@@ -106,13 +110,16 @@ class Targets:
 
 
 def load_targets(path: Mapping[str, float] | str | Path | None = None) -> Targets:
-    """Read the default targets, changed by a TOML file.
+    """Return ragbench's default targets with the changes of a mapping, a TOML file or a preset.
 
     Args:
-        path: measure -> number; or a file with the tables [targets], each measure = number, or
-            false for no target, [cases], and [weights], where false is 0; or the name of a preset
-            ("framework", "guide", "phase4", "adr", "pipeline"), the default targets of a published
-            design, in place of ragbench's own. A file may begin with `preset = "guide"`.
+        path: one of these; None keeps the defaults.
+
+            - A mapping measure -> number.
+            - A file with the tables [targets] (measure = number, or false for no target), [cases] and
+              [weights] (false is 0). It may begin with `preset = "guide"`.
+            - The name of a preset ("framework", "guide", "phase4", "adr", "pipeline"): the default
+              targets of a published design, in place of ragbench's own.
 
     >>> load_targets().measures["nDCG@5"]
     0.6
@@ -144,8 +151,10 @@ def load_targets(path: Mapping[str, float] | str | Path | None = None) -> Target
 def _read_targets(
     path: Mapping[str, float] | str | Path, presets: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of a file of targets, or the file that a mapping of targets or the name of a
-    preset stands for.
+    """Return targets in the form of a TOML file's content: table -> its entries.
+
+    `path` is the file, a mapping of targets ({"R@5": 0.8} -> {"targets": {"R@5": 0.8}}) or the name
+    of a preset ("guide" -> {"preset": "guide"}). `presets` has all presets by name.
     """
     if isinstance(path, Mapping):
         return {"targets": dict(path)}
@@ -234,7 +243,8 @@ def reaches(value: float, target: float, lower_is_better: bool) -> bool:
 
 
 def check_reachable(targets: Targets, ceilings: Mapping[str, float]) -> None:
-    """Refuse a gate above the best value that any system could reach on this test set.
+    """Refuse a gate above the best value that any system could reach on this test set: `ceilings` is
+    measure -> that value.
 
     Raises:
         ConfigError: naming the measures and their ceilings.
@@ -268,8 +278,13 @@ def check_gates_measured(gates: Iterable[str], unscored: Iterable[str]) -> None:
 
 
 def _preset(name: object, presets: Mapping[str, Any], where: str) -> _Tables:
-    """Return the tables of a preset; the environment may change the coverage by citations that the
-    guide asks for.
+    """Return the tables of a preset (targets, cases, weights). An environment variable may change the
+    target of "citation_coverage" in the preset "guide".
+
+    Args:
+        name: of the preset.
+        presets: name -> its tables.
+        where: the file that names it, for an error message.
     """
     if name not in presets:
         raise ConfigError(f"{where}: {unknown('preset', name, presets)}")
