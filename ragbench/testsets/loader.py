@@ -78,8 +78,11 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
 
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
-    """Return the dataset of a file or folder, of an importable object, or of a collection, in this
-    order; raises as `load_dataset`.
+    """Return the dataset that a name means: a file or folder, if one is there; else an importable object
+    ("package.module:attribute"); else a collection ("beir/scifact").
+
+    Raises:
+        RagbenchError: see `load_dataset`.
     """
     path = expanded(name)
     # a name that cannot be a path, such as a very long one, gives False and no error

@@ -25,12 +25,17 @@ class Addition(NamedTuple):
 
 
 def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
-    """Return the cases of `other` whose question no case of `dataset` asks, with free ids; and the
-    questions that are left out, each with its twin: the question that `twins` finds equal.
+    """Return the cases of `other` whose question `dataset` lacks, and the questions that it has.
+
+    The cases get ids that are free in `dataset`. Each question that is left out comes with its twin,
+    the known question that asks the same.
 
     A question written by a person is left out only if a person also wrote its twin, and if the twin
     has all its labels: questions with similar words may have different answers. The questions of one
     conversation stay together: if one is added, all are.
+
+    Args:
+        twins: returns for each question of a list its twin among the known ones, None without one.
     """
     known = [_question(case) for case in dataset.cases]
     twin_of_each = twins([_question(case) for case in other.cases], known)
@@ -44,6 +49,7 @@ def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
         if _conversation(case) not in kept:
             left_out.append((_question(case), str(twin)))
             continue
+        # only the name of the conversation may be taken, so it alone is replaced
         conversation, mark, turn = case.query_id.partition(TURN_MARK)
         query_id = f"{free_name[conversation]}{mark}{turn}"
         cases.append(replace(case, query_id=query_id))
@@ -95,8 +101,10 @@ def _comparable(dataset: Dataset, case: Case) -> _Comparable:
 
 
 def _makes_superfluous(known: _Comparable, candidate: _Comparable) -> bool:
-    """Return True if a candidate may be left out because of an equal question that is known: no person
-    wrote the candidate, or a person wrote the known one, which has all labels of the candidate.
+    """Return True if a candidate may be left out because a known case asks the same.
+
+    That is so if no person wrote the candidate, or if a person wrote the known case and it has every
+    label that the candidate has.
     """
     if candidate.origin != "people":
         return True
@@ -142,7 +150,7 @@ def _conversation(case: Case) -> str:
 
 
 def _free_names(taken: set[str], names: set[str]) -> dict[str, str]:
-    """Return for each name itself, or with a number if it is taken.
+    """Return name -> a name that is free: the same one, or one with a number if it is taken.
 
     >>> _free_names({"q1", "q1-2"}, {"q1", "q7"})
     {'q1': 'q1-3', 'q7': 'q7'}

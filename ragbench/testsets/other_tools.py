@@ -126,8 +126,10 @@ def form_of_value(content: Any, questions: Any = None) -> str:
 
 
 def form_of_row(row: Mapping[str, Any]) -> str:
-    """Return the tool of a record, "table" for a record of a public test set or with one passage; ""
-    for any other.
+    """Return the tool that wrote a record ("promptfoo", "deepeval", ...).
+
+    It is "table" for a record of a public test set (such as SQuAD), and for one with a question and
+    one passage; "" for any other.
     """
     tool = tool_of(row)
     if tool:
@@ -139,8 +141,9 @@ def form_of_row(row: Mapping[str, Any]) -> str:
 
 
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the fields of every record of a file; `form` is "" for ragbench's own
-    lines.
+    """Yield the number (from 1) and the fields of every record of a file.
+
+    `form` is that of `other_form`: the tool that wrote the file, "" for ragbench's own lines.
 
     Raises:
         DataError: the file does not have the form.
@@ -217,11 +220,15 @@ def _questions_of_predictions(content: Any, path: Path) -> Any:
 
 
 def _records_in(content: Any, questions: Any) -> Any:
-    """Return the records in the value of a JSON or YAML file: the value itself if it is a list, else
-    the list in one of its fields, or the rows of its columns; None if the object has neither.
+    """Return the records in the value of a JSON or YAML file: ideally a list of objects.
 
-    `questions` is the value of LlamaIndex's file of questions, whose predictions are in another file
-    without the questions; None if there is no such file.
+    A list is returned unchanged. An object may be one trace, hold the records in a field such as
+    "predictions", or hold columns (name -> values); None if it is none of these.
+
+    Args:
+        content: the value of the file.
+        questions: LlamaIndex keeps predictions in one file and their questions in another, in the
+            same order: the value of the other file, None without one.
     """
     if not isinstance(content, dict):
         return content
@@ -282,8 +289,8 @@ def _rows_of_table(path: Path) -> list[dict[str, Any]]:
 
 
 def _saved_rows(folder: Path) -> Any:
-    """Return the rows that the package `datasets` saved in a folder; of several splits the split
-    "test", or else the first.
+    """Return the rows that the package `datasets` saved in a folder. If it has several splits, they are
+    the rows of "test", or of the first split if there is no "test".
     """
     import datasets
 
@@ -312,7 +319,7 @@ def _frame_of_texts(path: Path) -> Any:
     first_line = content.partition(b"\n")[0].decode().rstrip("\r")
     separator = max(",;\t", key=first_line.count)
     columns = first_line.split("\t")
-    # topics of TREC and queries of MS MARCO
+    # topics of TREC and queries of MS MARCO: no name in the first line is that of a question's column
     has_no_header = len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None
     if has_no_header:
         options |= {"names": ["query_id", "query"], "quoting": csv.QUOTE_NONE}
@@ -320,7 +327,10 @@ def _frame_of_texts(path: Path) -> Any:
 
 
 def _filled_rows(table: Iterable[Mapping[Any, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of a table of texts without blank rows, with the values that the texts mean."""
+    """Return the rows of a table of texts, each text as the value that it means ("[1, 2]" is a list).
+
+    Blank rows are left out, and so are cells that are not texts.
+    """
     rows = []
     for texts in table:
         row = {}
@@ -388,7 +398,7 @@ def _object_in(record: Mapping[str, Any], name: str) -> dict[str, Any]:
 def one_per_question(
     numbered: Iterable[tuple[int, dict[str, Any]]],
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield rows with one passage each as one record for each question, with all its passages.
+    """Join rows that hold one passage each: yield one record per question, with all its passages.
 
     The rows of a question need not be neighbours; an empty field takes its value from a later row.
     Rows without a column of passages are yielded unchanged, before all others.
@@ -459,7 +469,9 @@ def read_records(
 ) -> Content:
     """Return the cases of numbered records (`records`), and their documents.
 
-    Reference contexts are looked for in `corpus`; None looks in the documents of the records.
+    Args:
+        corpus: doc_id -> document, in which the records' reference contexts are looked for; None
+            looks in the documents that the records hold.
 
     Raises:
         DataError: no record has a question.
@@ -495,13 +507,15 @@ def add_cases(
     corpus: Mapping[str, Document] | None,
 ) -> None:
     """Add the cases of records to `content.entries`, and the problems of wrong records to
-    `content.problems`. The records are of any form: ragbench's own, or another tool's.
+    `content.problems`.
 
-    Expected texts become evidence where a document of `corpus` (None: of the content) holds them. If
-    no record has a question, the file is one problem, and no case is added.
+    If no record has a question, the whole file is one problem, and no case is added.
 
     Args:
+        records: of any form: ragbench's own, or another tool's.
         source: the path of the file, for warnings.
+        corpus: doc_id -> document. An expected text becomes evidence if one of these holds it; None
+            means the documents of the content.
 
     Raises:
         DataError: the records are a known file of another kind, not a test set.
@@ -538,7 +552,7 @@ class _CaseAdder:
         self._ids = DocumentIds(documents)
         self._texts = Texts(documents)
         self._n_copies: Counter[str] = Counter()  # derived id -> cases that have it so far
-        # id -> the position of its case in the entries, and its first record
+        # id of a case -> its position in the entries, and the first record with this id
         self._first_with_id: dict[str, tuple[int, Record]] = {}
 
     def add(self, record: Record, labels: Labels) -> None:
@@ -585,6 +599,7 @@ class _CaseAdder:
         case = replace(
             old,
             evidence=tuple(dict.fromkeys((*old.evidence, *lookup.spans))),
+            # the first reference among the assertions, else the answer that the case has
             reference_answer=[*assertions["reference"], old.reference_answer][0],
             gold_facts=(*old.gold_facts, *facts),
             required_keywords=(*old.required_keywords, *assertions["required"]),
@@ -598,7 +613,11 @@ class _CaseAdder:
     def _note_flaws(
         self, case: Case, labels: Labels, lookup: "_Lookup", unread_assertions: Iterable[str]
     ) -> None:
-        """Note in `flaws` what of a record is not read as a user may expect."""
+        """Note in `flaws` each part of a record that is ignored or may be read wrongly.
+
+        `lookup` has the quotes and documents that were found in the corpus, `unread_assertions` the types
+        of promptfoo's assertions that are not read.
+        """
         flaws = []
         if lookup.unmatched:
             flaws.append(_WITHOUT_DOCUMENTS if self._ids.is_empty else _UNMATCHED)
@@ -644,8 +663,10 @@ class _CaseAdder:
 def _problem_of_other_file(
     records: Sequence[Record], labels: Sequence[Labels | None], source: str
 ) -> Problem | None:
-    """Return the one problem of a file that is not a test set: no record has a question, and some field
-    has a name unlike every field of a test set. None for a test set, also a wrong one.
+    """Return a problem if a file is not a test set at all; None for a test set, also one with errors.
+
+    A file is not one if no record has a question, and some field has a name unlike every field of a
+    test set. (Fields that only misspell a name are reported one by one elsewhere.)
 
     Args:
         labels: the labels of each record; None for a record that is no object.
@@ -667,9 +688,12 @@ def _problem_of_other_file(
 
 
 def _joined_rows(first: Entry, second: Entry) -> Entry | None:
-    """Return two rows about one question as one case with the documents of both; None if they differ
-    in a label other than documents, evidence and metadata. (Some tools write a row per document.)
+    """Return two rows about one question as one case, with the documents and evidence of both.
+
+    None if they differ in anything but documents, evidence and metadata: then they are not about the
+    same question. (Some tools write a row per document.)
     """
+    # equal in all fields that must not differ?
     second_case = replace(second.case, evidence=first.case.evidence, metadata=first.case.metadata)
     if second_case != first.case:
         return None
@@ -701,9 +725,10 @@ class _Lookup(NamedTuple):
 def _look_up(labels: Labels, ids: DocumentIds, texts: Texts) -> _Lookup:
     """Look up the quotes and document names of a record in the corpus (`ids` and `texts`).
 
-    Named documents are relevant, and so are those that hold a quote. A name that is not in the corpus
-    is taken for another name of a document that holds a quote and is not named, so that this document
-    does not count twice: as many such names as there are such documents are `absent`.
+    The documents that the record names are relevant, and so are those that hold a quote. An unknown
+    name may be another name of a document that holds a quote. So that this document does not count
+    twice, unknown names are left out as `absent`, at most one for each document that holds a quote
+    and is not named.
     """
     named = [ids.id_of(source) for source in labels.sources]
     spans, unmatched = _find_quotes(labels.quotes, named, texts)
@@ -719,7 +744,8 @@ def _find_quotes(
 ) -> tuple[list[Span], list[str]]:
     """Return a span per quote that a document holds, and the quotes that none holds.
 
-    Where several documents hold a quote, the one among `sources` counts, else the first.
+    If several documents hold a quote, the one among `sources`, the ids of documents that the record
+    names, counts; else the first.
     """
     spans = []
     unmatched = []

@@ -29,8 +29,8 @@ Documents = dict[str, Document]
 
 
 def expanded_row(row: Mapping[str, Any]) -> tuple[Rows, Documents]:
-    """Return the rows that a record of a public test set holds, and its documents; any other record
-    as it is.
+    """Return the questions in a record of a public test set (SQuAD, HotpotQA, ...) as rows, and its
+    documents by their ids. Any other record is the only row, without documents.
 
     >>> rows, documents = expanded_row({"title": "Rail", "paragraphs": [{"context": "It opened in 1881.",
     ...     "qas": [{"id": "q1", "question": "When?", "answers": [{"text": "1881", "answer_start": 13}]}]}]})
@@ -38,7 +38,7 @@ def expanded_row(row: Mapping[str, Any]) -> tuple[Rows, Documents]:
     (['1881'], [{'doc_id': 'Rail/1', 'start': 13, 'end': 17, 'quote': '1881'}], ['Rail/1'])
 
     Raises:
-        DataError: a record has the fields of one of these, and other values in them.
+        DataError: a record has the fields of such a test set, and values of another form in them.
     """
     for name, (fields, is_form, expand) in _FORMS.items():
         if not fields <= row.keys() or not is_form(row):
@@ -57,7 +57,8 @@ def expanded_row(row: Mapping[str, Any]) -> tuple[Rows, Documents]:
 
 
 def refuse_foreign(row: Mapping[str, Any]) -> None:
-    """Raise a DataError that says what to do with a record that is part of a test set alone.
+    """Refuse a record that is only a part of a test set, such as judgements without their questions;
+    the DataError advises what to do with it.
 
     >>> refuse_foreign({"qid": "1", "nuggets": []})
     Traceback (most recent call last):
@@ -147,8 +148,15 @@ def _digest(text: str) -> int:
 def _squad_question(
     question: Mapping[str, Any], document: Document, answers: list[Any]
 ) -> dict[str, Any]:
-    """Return a question of SQuAD with its answers, whose places in the paragraph are the evidence; a
-    question without an answer expects no results.
+    """Return the record of a question of SQuAD. The places of its answers in the paragraph are the
+    evidence.
+
+    A question without an answer gets the expected outcome "no_results".
+
+    Args:
+        question: its fields "id" and "question" are used.
+        document: the paragraph.
+        answers: objects with the "text" and its place, "answer_start".
     """
     row: dict[str, Any] = {"query_id": question["id"], "question": question["question"]}
     if question.get("is_impossible") or not answers:

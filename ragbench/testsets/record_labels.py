@@ -82,9 +82,11 @@ class Labels(NamedTuple):
 
 
 def labels_of(record: Mapping[str, Any], case_fields: Collection[str] = ()) -> Labels:
-    """Return the labels of a record, whatever their names.
+    """Return the labels of a record (question, reference answer, quotes, documents, ...), by whatever
+    names ragbench or another tool calls them.
 
-    Contexts next to an answer are the contexts that a system retrieved, except in DeepEval's records.
+    Contexts next to an answer are taken for the output of a system, not for labels, except in
+    DeepEval's records.
 
     Args:
         record: fields by name.
@@ -120,6 +122,7 @@ def labels_of(record: Mapping[str, Any], case_fields: Collection[str] = ()) -> L
             case[name if name in case_fields else name_in_record[name]] = value
     if "gold_facts" not in case:  # which would hold all answers
         _add_other_references(case, answers[1:])
+    # names that ragbench's own test sets do not have
     foreign_names = [
         name
         for name in fields
@@ -173,8 +176,15 @@ def _expected(
 ) -> _Expected:
     """Return the expected answers and texts of a record, as distinct from the output of a system.
 
-    Fields such as `answer` and `contexts` hold either: they count as expected unless other fields show
-    that the record logs a system. `doubtful` is True if no field decides between the two.
+    Fields such as `answer` and `contexts` may hold a label or a system's output: they count as
+    expected unless other fields show that the record logs a system. `doubtful` is True if no field
+    decides between the two.
+
+    Args:
+        fields: fields of the record by name.
+        case_fields: names of labels in ragbench's own test sets.
+        reader: reads the fields of this record.
+        is_deepeval: True for a record of DeepEval, whose `context` is a label.
     """
     is_log = is_ares(fields) or _has_any(fields, _LOGGED)
     has_reply = is_log or _has_any(fields, REPLIES)  # an answer that is certainly a system's
@@ -216,7 +226,7 @@ def _names_with_a_meaning(fields: Mapping[str, Any], source_name: str) -> set[st
 def _take_renamed(
     fields: dict[str, Any], name_in_record: Mapping[str, str], case_fields: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Move the question, the id, the type and the facts out of `fields`.
+    """Move the question, the id, the type and the facts out of `fields`, which is changed in place.
 
     Args:
         name_in_record: name in `fields` -> name in the record.
@@ -298,7 +308,8 @@ class _Reader:
     def answers(self, names: Iterable[str]) -> list[str]:
         """Return the texts in the first of these fields that the record has; [] if it has none.
 
-        A text of several aliases (`ALIAS_LISTS`) is a list in a table's cell, or separated by "::".
+        A field of aliases (`ALIAS_LISTS`) may be a text that holds several: "['1881', 'in 1881']", or
+        "1881::in 1881". A field without any text is added to `unreadable`.
         """
         name = first_name(self.fields, names)
         if not name:
@@ -316,9 +327,10 @@ class _Reader:
         return texts
 
     def facts(self, names: Iterable[str]) -> list[list[str]]:
-        """Return the answers in the first of these fields as facts with aliases.
+        """Return the answers in the first of these fields as facts. Each fact is the list of its wordings.
 
-        A list of texts is one fact; a list of lists is several facts, as BioASQ's `exact_answer`.
+        A list of texts is one fact: ["1881", "in 1881"] -> [["1881", "in 1881"]]. A list of lists is
+        several facts, as in BioASQ's `exact_answer`.
         """
         name = first_name(self.fields, names)
         value = self.fields.get(name)

@@ -98,8 +98,10 @@ def trace_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]
 
 
 def _spans_in_row(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield each span in a row of an export: the row itself and the spans nested in it, or the spans
-    of OTLP with their attributes as a mapping.
+    """Yield each span (one step of a system) in a row of an export.
+
+    A row of OTLP, the format of OpenTelemetry, is a batch of spans, whose attributes become a
+    mapping. Any other row is a span itself, and may have others nested in it.
     """
     if "resourceSpans" in row:  # OTLP: a batch of spans, grouped by service and library
         for resource in row["resourceSpans"]:
@@ -114,7 +116,10 @@ def _spans_in_row(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
-    """Return key -> value of the attributes of an OTLP span ({"key", "value": {type: value}})."""
+    """Return the attributes of an OTLP span as key -> value.
+
+    The span has a list of them: {"key": "k", "value": {"intValue": 5}} -> {"k": 5}.
+    """
     attributes = {}
     for attribute in span.get("attributes", ()):
         for value in attribute["value"].values():
@@ -123,7 +128,9 @@ def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) for a value at a path, and for everything inside it.
+    """Yield (path, value) for a value, and for everything inside it; `path` is its own path.
+
+    The prefix "attributes." is left out of paths.
 
     >>> list(_paths({"input": {"value": "Why?"}}))[1:]
     [('input', {'value': 'Why?'}), ('input.value', 'Why?')]
@@ -194,8 +201,9 @@ def _listed_documents(span: _Span) -> list[Any]:
 def _text_in(value: Any, names: Sequence[str], other_roles: set[str]) -> str:
     """Return the text inside a value, such as a question inside an input; "" if it has none.
 
-    For an object, return the text in the first of the fields `names` that has a text; for a list of
-    messages, the text of the last message whose role is not in `other_roles`.
+    A text is returned as it is. Of an object, it is the text in the first of the fields `names` that
+    has one. Of a list of messages, it is the text of the last message whose role is not in
+    `other_roles`: of a conversation, the last question or the last answer.
     """
     if isinstance(value, str):
         return value
@@ -229,12 +237,14 @@ def _record_of_trace(spans: Sequence[_Span]) -> dict[str, Any]:
     the root.
     """
     stage_of = {span["id"]: span["stage"] for span in spans}
+    # the first span whose parent is not in the trace
     root = next((span for span in spans if span["parent"] not in stage_of), spans[0])
     by_stage = grouped(spans, lambda span: span["stage"])
     models = by_stage.get("generate", [])
     answers = [_text_in(span["output"], _ANSWER, _NOT_ANSWERED) for span in (root, *models[::-1])]
-    answer = next(filter(None, answers), "")
+    answer = next(filter(None, answers), "")  # the first that is not empty
     contexts: list[Any] = []
+    # the last reranker if there is one, else all searches, else the root
     for span in by_stage.get("rerank", [])[-1:] or by_stage.get("search") or [root]:
         contexts += span["documents"]
     return {
@@ -289,7 +299,9 @@ def _latencies(
 
 
 def _call(span: _Span) -> dict[str, Any]:
-    """Return a search or the use of a tool as a call of the answer: name, query and its contexts."""
+    """Return the span of a search or tool as a call in a record: its name, its query, and the documents
+    that it found (none for a tool).
+    """
     return {
         "name": span["name"],
         "query": _text_in(span["input"], _QUESTION, _NOT_ASKED) or str(span["input"]),

@@ -93,10 +93,14 @@ def save_dataset(
 def write_texts(
     target: Path, texts: Mapping[str, str], check: Callable[[Path], None] = lambda new: None
 ) -> Path:
-    """Write a folder of files (name -> text), or one file (by the name ""), complete or not at all.
+    """Write files to `target`, all of them or none.
 
-    The files are written to a temporary place first. `check` is called with its path, and raises if
-    the files must not be moved to `target`.
+    They are written to a temporary place first, and moved to `target` when they are complete.
+
+    Args:
+        target: the path of the folder, or of the file.
+        texts: name of a file in the folder -> its text; {"": text} makes `target` a single file.
+        check: called with the temporary path before the move; raises if they must not be moved.
 
     Raises:
         DataError: the files cannot be written.
@@ -196,8 +200,14 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
 
 
 def _other_labels(case: Case, labels: Mapping[str, Any], *, has_relevant: bool) -> dict[str, Any]:
-    """Return the labels of a case that only case_labels.jsonl can hold: those without a file of BEIR,
-    and empty ones. (The other files hold no empty label, which is not an absent one.)
+    """Return the labels of a case that go to case_labels.jsonl: those that BEIR's other files do not hold.
+
+    Empty labels are among them: "no document is relevant" is a label, but would look like a missing
+    label in the other files, which have no line for it.
+
+    Args:
+        labels: all labels of the case, by name.
+        has_relevant: True if a document is judged for the question.
     """
     others = {name: value for name, value in labels.items() if name not in _IN_OTHER_FILES}
     if not has_relevant:
@@ -208,7 +218,8 @@ def _other_labels(case: Case, labels: Mapping[str, Any], *, has_relevant: bool) 
 
 
 def _qrels_text(dataset: Dataset) -> str:
-    """Return the judgements as tab-separated values.
+    """Return the judgements as the text of BEIR's qrels file: columns query-id, corpus-id and score,
+    separated by tabs.
 
     Raises:
         DataError: an id is empty, or holds a tab or a line break.
