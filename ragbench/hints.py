@@ -284,11 +284,14 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
 def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
     """Return "; use ...", the end of a sentence about a function that does not exist; "" if nothing fits.
 
-    A record fits if it has an attribute with this name, or with a word of the name that is not a verb
-    ("load_scores" is about scores). So does a name for which its class has a hint (`suggesting`).
+    The function may be an attribute of one of the records instead. It is looked for by its whole name,
+    then by the words of the name that are no verbs: "load_scores" means `result.scores` if the class of
+    `result` has an attribute `scores`. Names that the class explains itself are found, too: with
+    `@suggesting(plot="rb.write_report(...)")`, the name "plot" gives "; use rb.write_report(...)".
 
     Args:
-        records: the name of a variable -> the class of its value, such as "result" -> Result.
+        records: the name of a variable -> the class of its value, such as "result" -> Result; the
+            first one that has the name counts.
         name: the name that does not exist.
 
     >>> hint_of_members({"text": str}, "get_upper")
@@ -297,7 +300,7 @@ def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
     words = [name.casefold(), *(word for word in words_of(name) if word not in _VERBS)]
     for variable, cls in records.items():
         attributes = [each for each in dir(cls) if not each.startswith("_")]
-        # name in lower case -> what to write instead
+        # attribute in lower case -> how to write it; then those that `suggesting` was given
         expressions = {each.casefold(): f"{variable}.{each}" for each in attributes}
         expressions |= getattr(cls, "_expected_names", {})
         for word in words:

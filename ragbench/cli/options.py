@@ -190,6 +190,11 @@ def _is_single_result(path: Path) -> bool:
 def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
     """Print the counts of a dry run: the questions to systems, whose price is not known; the
     requests to each model, with the address that they go to; the total cost.
+
+    Args:
+        plan: what a command would send.
+        judge: the name of the model that would judge the answers of the systems; "" if none would. Its
+            requests cannot be counted exactly, because they need the answers.
     """
     for system, n_questions in plan.questions.items():
         typer.echo(

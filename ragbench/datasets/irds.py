@@ -39,14 +39,15 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
         ) from exc
 
     registry = ir_datasets.registry
-    full_id = _find_complete_id(registry, dataset_id, split)
+    full_id = _find_complete_id(registry, dataset_id, split)  # `dataset_id`, or with `/<split>`
     source = registry[full_id]
     name = f"irds:{full_id}"
-    flaws: Flaws = defaultdict(list)
+    flaws: Flaws = defaultdict(list)  # kind of flaw -> ids that have it; filled by the next calls
     corpus = mapped(_documents(source, name, flaws))
     cases = _cases(source, name)
     qrels = _qrels(source, name, flaws)
     warn_all(name, flaws)
+    # an id without a part for the split, such as "vaswani", was found with the default, "test"
     last_part = full_id.rsplit("/", 1)[1] if "/" in full_id else split
     return assemble(name, last_part, corpus, cases, qrels, source=name)
 

@@ -263,18 +263,20 @@ def read_verdicts(
 
     If there is one criterion, its verdict may lack the criterion's name around it.
     """
-    text = without_fence(without_thoughts(reply))
+    text = without_fence(without_thoughts(reply))  # without ```, and the model's own reasoning
     if cut and not _BEGINS_WITH_OBJECT.match(text):
         cut_off = UnreadableError("it ends before its verdict")
         return {criterion.name: cut_off for criterion in criteria}
     try:
-        objects = list(json_spans(text))
-    except UnreadableError as problem:
+        objects = list(json_spans(text))  # (object, start, end), with keys in small letters
+    except UnreadableError as problem:  # a broken object: it could have been any verdict
         return {criterion.name: problem for criterion in criteria}
-    shown = [_bare_json(part) for part in material if "{" in part]  # the others hold no object
+    # only texts with an object can hold a verdict that the judge may have copied
+    shown = [_bare_json(part) for part in material if "{" in part]
     verdicts: dict[str, BaseModel | UnreadableError] = {}
     for criterion in criteria:
         try:
+            # both raise UnreadableError: the verdict is missing or in doubt, or a copy
             verdict = _read_verdict(criterion, text, objects, alone=len(criteria) == 1)
             _check_copies(criterion, objects, shown)
             verdicts[criterion.name] = verdict
@@ -323,10 +325,19 @@ def _read_verdict(
     *,
     alone: bool,
 ) -> BaseModel:
-    """Return the verdict on a criterion in a reply, by the rules of `read_verdicts`.
+    """Return the verdict on a criterion in a reply.
 
-    `objects` are the JSON objects of the reply's text with their start and end. With `alone`, the
-    criterion is the only one of the request.
+    A reply may have several verdicts on it, in JSON objects and in words. The last JSON object with one
+    counts, on two conditions: all the others make the same decision (only their reasons may differ), and
+    one of the objects is the judge's own: the reply begins or ends with it. An object inside of prose may
+    be a quotation of the judged text.
+
+    Args:
+        criterion: the criterion.
+        text: the reply, without a fence and the judge's thoughts.
+        objects: (object, start, end) for each JSON object in `text`; its keys are in small letters.
+        alone: True if the request has no other criterion; a verdict may then lack the criterion's
+            name.
 
     Raises:
         UnreadableError: the verdict is missing, incomplete, contradicted, or may be a quotation.
@@ -335,6 +346,7 @@ def _read_verdict(
     spans = [(start, end) for _, start, end in objects]
     candidates: list[object] = []
     is_own = False  # True if the reply states a candidate itself, and does not quote it
+    # `stated` gives for each object True if the reply begins or ends with it
     for (item, _, _), is_stated in zip(objects, stated(text, spans), strict=True):
         candidates_in_object = _candidates_in(item, criterion, alone=alone)
         candidates += candidates_in_object
@@ -345,8 +357,10 @@ def _read_verdict(
         raise UnreadableError("it refuses to judge")
     if not candidates:
         raise UnreadableError(f"it has no verdict on {name}" if text else "it is empty")
-    # A verdict in words never counts alone, but it may contradict the verdict in JSON.
+    # A verdict in words ("Verdict: FALSE") never counts alone, but it may contradict the verdict in
+    # JSON.
     every_candidate = [*_verdicts_in_words(criterion, words), *candidates]
+    # raises UnreadableError if one is incomplete
     verdicts = [_validate(criterion, candidate) for candidate in every_candidate]
     decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
     if any(decision != decisions[-1] for decision in decisions):
@@ -359,13 +373,18 @@ def _read_verdict(
 
 
 def _candidates_in(item: Mapping[str, Any], criterion: Criterion, *, alone: bool) -> list[object]:
-    """Return what may be the verdict on a criterion in a JSON object of a reply.
+    """Return what may be the verdict on a criterion in a JSON object of a reply; [] if nothing may.
 
     For {"correctness": {"verdict": "yes"}} it is the inner object. If the criterion is judged `alone`, a
     reply may leave out the name: for {"verdict": "yes"} it is the object itself.
+
+    Args:
+        item: the JSON object, whose keys are in small letters already.
+        criterion: the criterion; its form names the field that a verdict must have, such as "verdict".
+        alone: True if the request has no other criterion.
     """
     candidates: list[object] = []
-    key = criterion.name.casefold()
+    key = criterion.name.casefold()  # as the keys of `item` are
     if key in item:
         candidates.append(item[key])
     if alone and VERDICT_FIELDS[criterion.form] in item:

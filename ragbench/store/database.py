@@ -392,12 +392,18 @@ class _Salvaged(NamedTuple):
 def _salvage(damaged: Path, into: sqlite3.Connection) -> _Salvaged:
     """Copy the replies, spending and batches that can still be read from a damaged file.
 
-    Each table is read from its first row on and from its last row back, up to the damage.
+    Each table is read from its first row on and from its last row back, up to the damage. A row that is
+    reached from both sides is copied once, and counts once.
+
+    Args:
+        damaged: the damaged file.
+        into: a connection to the new file.
     """
     n_replies = 0
     is_spending_whole = False
     for order in ("ASC", "DESC"):
         for table in ("reply", "spending", "batch", "spooled"):
+            # `n_copied` counts only rows that the new file did not have yet
             n_copied, reached_end = _copy_rows(damaged, into, table, order)
             if table == "reply":
                 n_replies += n_copied
@@ -426,7 +432,7 @@ def _copy_rows(damaged: Path, into: sqlite3.Connection, table: str, order: str) 
                 with suppress(sqlite3.Error):
                     marks = ",".join("?" * len(row))
                     done = into.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
-                    n_copied += done.rowcount
+                    n_copied += done.rowcount  # 0 if the row was there already
     except (sqlite3.Error, UnicodeError):
         return n_copied, False
     return n_copied, True

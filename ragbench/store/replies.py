@@ -215,17 +215,20 @@ def _queue_of_process(process: int) -> _Queue:
 
 
 def _write_or_keep_locally(batch: Sequence[tuple[Request, Reply]]) -> Sequence[Reply | None]:
-    """Write replies, and return for each request the reply that the store has now.
+    """Try once to write replies, and return for each request the reply that the store has now.
 
-    If the shared database does not take them at once, write them to the file of this machine, and
-    return None for each.
+    If a shared database does not take them at once, write them to the file of this machine, and return
+    None for each. The caller then waits for the database; if the process is killed meanwhile, the
+    replies, which were paid for, are still in the file, and a later lookup moves them to the database.
     """
     try:
         return database.write(
-            lambda execute: _insert_replies(execute, batch), in_turn=False, wait=False
+            lambda execute: _insert_replies(execute, batch),
+            in_turn=False,  # does not wait for other writers: one INSERT needs no transaction
+            wait=False,  # no second attempt if the database does not answer
         )
     except StoreError:
-        if not database.is_shared():
+        if not database.is_shared():  # the file of this machine itself failed
             raise
     # A process that is killed while it waits for the database must not lose what it has paid for.
     with suppress(StoreError):
@@ -237,11 +240,16 @@ def _write_when_database_answers(request: Request, reply: Reply) -> Reply:
     """Write a reply as soon as the shared database answers, and return the one that it has now.
 
     If it does not answer in time, warn, keep the reply in the file of this machine, and return it.
+
+    It is for a reply that the database did not take at the first attempt: `_write_or_keep_locally` has
+    then tried to keep a copy in the file, which is deleted once the database has the reply.
     """
     batch = [(request, reply)]
     try:
+        # tries again until a deadline; in_turn=False: one INSERT does not wait for other writers
         [stored] = database.write(lambda execute: _insert_replies(execute, batch), in_turn=False)
     except StoreError as exc:
+        # once more, because the first attempt to keep it may have failed; a copy that is there stays
         [kept] = _keep_in_local_file(batch)
         warn_user(
             f"paid replies are kept in {database.path()} until the shared database takes them: {exc}",

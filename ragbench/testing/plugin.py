@@ -237,11 +237,11 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     from ragbench.testsets import ground_truth
 
     dataset_name = str(request.config.getoption("--ragbench-dataset"))
-    is_default = dataset_name == "pydoc"
-    truths_file = request.config.rootpath / ground_truth.PLACE
+    is_default = dataset_name == "pydoc"  # the option's default
+    truths_file = request.config.rootpath / ground_truth.PLACE  # tests/rag_evaluation/...
     if is_default and truths_file.is_file():
         return labelled_cases(ground_truth.dataset_of_ground_truths(truths_file))
-    if is_default:
+    if is_default:  # and no file
         dataset_name = "beir/nfcorpus"
     try:
         data = _load_once(DatasetSource(dataset_name, "test", ""))
@@ -250,6 +250,7 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     five_ids = [query_id for query_id in _NFCORPUS if query_id in data.queries]
     query_ids = _query_ids_of_option(request.config) or five_ids or list(data.queries)
     data = data.select(query_ids)
+    # the file's reference answers; unchanged if there is no file
     data = ground_truth.with_ground_truths(data, ground_truth.read_ground_truths(truths_file))
     has_grade_2 = any(max(grades.values(), default=0) >= 2 for grades in data.qrels.values())
     return labelled_cases(data, min_grade=2 if has_grade_2 else 1)
