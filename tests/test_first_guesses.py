@@ -233,6 +233,14 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.evaluate(dataset(), "bm25", base_url="http://host"),  # type: ignore[call-arg]
         "use the environment variable OPENAI_BASE_URL",
     ),
+    "weights of the parts": (
+        lambda: rb.evaluate(dataset(), "bm25", weights={"keyword": 2}),  # type: ignore[call-arg]
+        "use targets='mine.toml', a file with a table [weights]",
+    ),
+    "a criterion of one's own by its name": (
+        lambda: rb.evaluate(dataset(), "bm25", criteria=["politeness"]),
+        "one of your own is rb.Criterion(name, question)",
+    ),
     "functions as measures": (
         lambda: rb.evaluate(dataset(), "bm25", custom_metrics=[len]),  # type: ignore[call-arg]
         "use measures=[rb.Measure(name, function)]",

@@ -27,7 +27,12 @@ from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.groups import evenly
 from ragbench.hints import hint_of_option, suggesting
 from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
-from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
+from ragbench.judges.criterion import (
+    Criterion,
+    find_criterion,
+    load_criteria,
+    unknown_criterion,
+)
 from ragbench.llms.environment import TIMEOUT_S
 from ragbench.registry import KS, PERSPECTIVES, call_of_measure, expected_measure
 from ragbench.types import Case, Dataset, SafetySample
@@ -61,6 +66,7 @@ ELSEWHERE = {
         "custom_metrics custom_measures custom_metric scorers scoring_functions".split(),
         "measures=[rb.Measure(name, function)]",
     ),
+    "weights": "targets='mine.toml', a file with a table [weights]",
     "queries": "rb.evaluate((corpus, queries, qrels), system)",
     "qrels": "rb.score_run(qrels, run, measures), or rb.evaluate((corpus, queries, qrels), system)",
     "run": "rb.score_run(qrels, run, measures)",
@@ -180,7 +186,7 @@ def _check_criteria(criteria: tuple[Any, ...]) -> tuple[Any, ...]:
             if not is_name:
                 load_criteria(each)  # raises for an object that is no criterion
             elif find_criterion(each) is None:
-                raise ConfigError(unknown("criterion", each, ALL_CRITERIA))
+                raise unknown_criterion(each, ALL_CRITERIA)
         # objects are compared by identity: equality of a user's objects may mean anything
         is_repeated = any(each is other or (is_name and each == other) for other in checked)
         if not is_repeated:

@@ -442,7 +442,13 @@ def _criteria_of_name(name: str, folder: str | Path) -> list[Criterion]:
         return _criteria_of_value(value, folder)
     if name in _own:
         return [_own[name]]
-    raise ConfigError(unknown("criterion", name, [*CRITERIA, *_own]))
+    raise unknown_criterion(name, [*CRITERIA, *_own])
+
+
+def unknown_criterion(name: str, names: Iterable[str]) -> ConfigError:
+    """Return the error for the name of a criterion that is none of the known names."""
+    way_out = "one of your own is rb.Criterion(name, question)"
+    return ConfigError(f"{unknown('criterion', name, names)}; {way_out}")
 
 
 def _criteria_of_file(path: Path) -> list[Criterion]:
