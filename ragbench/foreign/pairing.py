@@ -24,11 +24,17 @@ _MAX_NAMED = 3  # questions in a message
 class PairedTables:
     """The scores of several systems on the same questions.
 
-    `values` maps system -> measure -> question -> value, the mean of a question's runs, without those
-    that are missing. `by` is "id" or "text", by which questions were paired; `texts` maps each
-    question to its words, as far as they are known. `absent` maps system -> the questions that it was
-    not asked, `changed` holds those whose text differs under one id. `runs` maps system -> the largest
-    number of runs of a question.
+    A question is named by its id, or by its text where questions were paired by text.
+
+    Attributes:
+        values: system -> measure -> question -> value: the mean of the question's runs that have a
+            value; a question without any is missing.
+        by: "id" or "text", by which questions were paired.
+        texts: question -> its words ("" if not known), of every question of any table.
+        absent: system -> the questions of other tables that have no row in its own.
+        changed: the questions whose words differ under one id. They are not compared.
+        runs: system -> the largest number of runs of a question.
+        texts_differ: the texts are prompts that differ by system, so `texts` are all "".
     """
 
     values: Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -70,9 +76,13 @@ class PairedTables:
         return values.get(measure, {}).get(question, math.nan)
 
     def missing(self, measure: str) -> dict[str, frozenset[str]]:
-        """Return system -> the questions that are in every table, and of which this system has no score."""
-        asked = {*self.texts} - self.changed
-        asked.difference_update(*self.absent.values())  # questions that a system was not asked
+        """Return system -> the questions that are in every table, but have no score of it.
+
+        Such a question was asked, but failed or was not scored. Questions whose words differ under
+        one id (`changed`) are left out.
+        """
+        asked = {*self.texts} - self.changed  # of all questions of any table
+        asked.difference_update(*self.absent.values())  # those that are in every table remain
         missing = {}
         for name, values in self.values.items():
             scored = values.get(measure, {}).keys()
@@ -83,6 +93,7 @@ class PairedTables:
         """Return these tables with a value in the place of each missing score of a measure."""
         filled = {}
         for name, questions in self.missing(measure).items():
+            # its scores, and `value` for each missing question
             scores = {**self.values[name].get(measure, {}), **dict.fromkeys(questions, value)}
             filled[name] = {**self.values[name], measure: scores}
         return replace(self, values=filled)
@@ -317,6 +328,7 @@ class _Keys:
         words = row.question or row.query_id
         if not words:
             return ""
+        # the words of the first row with the same folded words, of any table
         return self._key_of_text.setdefault(folded_words(words), words)
 
 

@@ -259,10 +259,13 @@ def overall_parts(
     """Return part (one of `PARTS`) -> its value for one answer; NaN where it is unscored. All are NaN
     if no answer was expected or given.
 
-    Most parts are a measure in `scores`. Where a judge has scored the answer, the parts that compare
-    words are NaN (`REPLACED_BY_JUDGE`). An answer without citations has 0 for "citation" if its case
-    asks for some (`min_citations`, `expected_citations`) or another answer of the same system cites:
-    otherwise omitting citations would be rewarded.
+    Most parts are a measure in `scores`, the two of hallucination 1 - a measure. Two rules differ:
+
+    - A judge's verdict replaces the parts that compare words: where "llm_correctness" is scored,
+      "semantic", "gold_facts" and "expected_claims" are NaN (`REPLACED_BY_JUDGE`).
+    - An answer without citations has 0 for "citation" if its case asks for some (`min_citations`,
+      `expected_citations`) or another answer of the same system cites, because leaving the part out
+      would reward an answer that cites nothing.
 
     Args:
         case: its labels.
@@ -288,7 +291,7 @@ def overall_parts(
         "llm_correctness": score("llm_correctness"),
         "keyword": keyword_coverage(wording(answer), case.required_keywords),
         "expected_document": score("expected_document"),
-        # citation_accuracy would need another threshold
+        # not the measure citation_accuracy, because that would need another threshold
         "citation": 0.0 if lacks_citations else score("citation_content"),
         "hallucination": round(1 - score("claim_support"), 9),
         "llm_hallucination": round(1 - score("llm_faithfulness"), 9),
@@ -296,7 +299,7 @@ def overall_parts(
         "expected_claims": score("expected_claims"),
         "expected_citations": score("expected_citations"),
     }
-    for judged, heuristics in REPLACED_BY_JUDGE.items():
+    for judged, heuristics in REPLACED_BY_JUDGE.items():  # part of the judge -> those it replaces
         if not math.isnan(parts[judged]):
             parts |= dict.fromkeys(heuristics, math.nan)
     return parts
@@ -350,12 +353,14 @@ def failure_reasons(
     if thresholds.get("outcome", 0) > 0:
         reasons = _wrong_outcome(case, answer, bool(stop_flags))
     if reasons and not case.answerable:
-        return reasons  # other problems follow from this
+        # alone: a question was answered that has no answer, and other problems follow from this
+        return reasons
     parts = overall_parts(case, answer, scores, citing=citing)
+    # a part that consists of items, such as keywords, names the missing ones instead of its value
     for part, shortfall in shortfalls(parts, thresholds=thresholds).items():
         missing_items = _missing_items(part, case, answer, relevant, parts[part])
         reasons.append(missing_items or shortfall)
-    if scores.get("forbidden_claims_absent", 1.0) < 1:
+    if scores.get("forbidden_claims_absent", 1.0) < 1:  # 0 if the answer states one
         reasons.append("states a forbidden claim")
     return reasons + requirements_missed(case, answer, thresholds, figures)
 
@@ -366,8 +371,9 @@ def requirements_missed(
     thresholds: Mapping[str, float] = THRESHOLDS,
     figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
 ) -> list[str]:
-    """Return a reason for each requirement of a case that its answer misses, of those that are not about the
-    content: required and forbidden flags, the number of citations, the latency.
+    """Return a reason for each requirement of a case that its answer misses. Only requirements that
+    are not about the content count: required and forbidden flags, the number of citations, the
+    latency.
 
     `figures` are latencies of all questions, from `latency_figures`.
 
@@ -408,6 +414,7 @@ def _missing_items(
     if part == "keyword":
         return f"missing keywords: {', '.join(missing_keywords(text, case.required_keywords))}"
     if part == "gold_facts":
+        # a fact is a tuple of wordings; the first one names it
         missing = [fact[0] for fact in case.gold_facts if not stated_facts(text, [fact])[0]]
         return f"missing gold facts: {', '.join(missing)}"
     if part == "expected_document":
@@ -433,8 +440,9 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
     """Return why an answer does not have the expected outcome, as a list of one reason; [] if it has it, or
     no outcome is expected.
 
-    Two special cases: an abstention with the outcome "uncertain" is fine whatever is expected, and an
-    expected "no_results" fails if the answer states something without any context.
+    Two special cases: an abstention with the outcome "uncertain" is fine whatever is expected,
+    because it claims nothing. And an expected "no_results" fails if the answer states something
+    without any context, because then the system did answer.
 
     Args:
         case: with the expected outcome.
@@ -453,7 +461,7 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
         return [f"outcome {outcome} where {expected} was expected"]
     if answer.abstained:
         return []
-    doubts = []
+    doubts = []  # why an answer that was given counts as uncertain
     if answer.confidence is not None and answer.confidence < MIN_CONFIDENCE:
         doubts.append(f"confidence {answer.confidence:.2f}")
     if not n_citations(answer):
@@ -482,6 +490,7 @@ def _is_decided(
     """
     if any(part in thresholds and not math.isnan(value) for part, value in parts.items()):
         return True
+    # scored only if the case lists forbidden claims
     if not math.isnan(scores.get("forbidden_claims_absent", math.nan)):
         return True
     if case.required_flags or case.forbidden_flags:
@@ -489,4 +498,5 @@ def _is_decided(
     if case.min_citations is not None or case.expected_outcome:
         return True
     latency = answer.latency_ms if answer else {}
+    # NaN without a budget, or without a measured latency
     return not math.isnan(latency_in_budget(latency, case.latency_budget_ms, figures))

@@ -281,18 +281,23 @@ def _ranks(data: JudgedRun) -> Ints:
     """Return the rank of each row of the run among the rows of its query, from 0. The highest score comes
     first; of equal scores, as in trec_eval, the document whose id sorts last.
     """
-    query, document, value = data.run
-    key = (query << 32) + falling(single_precision(value))  # one number sorts faster than two keys
-    order = np.argsort(key, kind="stable")  # the rows by query, then by falling score
+    query, document, value = data.run  # arrays with an item per row of the run; ids are numbers
+    # The query in the upper 32 bits, in the lower ones a number that falls as the score rises:
+    # sorted by it, rows are by query, then by falling score. One number sorts faster than two keys.
+    key = (query << 32) + falling(single_precision(value))
+    order = np.argsort(key, kind="stable")  # order[i]: the row at position i of the sorted run
     has_ties = (np.diff(key[order]) == 0).any()
-    if has_ties:  # the code points of ids sort as trec_eval's bytes do
-        place_of_id = np.empty(len(data.documents), dtype=np.int64)  # of each document
+    if has_ties:
+        # place_of_id[d]: the place of document d if all ids are sorted. Python sorts code points,
+        # which gives the order of trec_eval's bytes. The minus puts the id that sorts last first.
+        place_of_id = np.empty(len(data.documents), dtype=np.int64)
         place_of_id[data.documents.argsort()] = np.arange(len(place_of_id))
-        order = np.lexsort((-place_of_id[document], key))
+        order = np.lexsort((-place_of_id[document], key))  # by key (the last one given), then by id
     ordered = query[order]
-    first_of_query = np.searchsorted(ordered, ordered)  # the position at which its query begins
+    # for each position in the sorted run the position at which its query begins
+    first_of_query = np.searchsorted(ordered, ordered)
     ranks = np.empty(len(order), dtype=np.int64)
-    ranks[order] = np.arange(len(order)) - first_of_query
+    ranks[order] = np.arange(len(order)) - first_of_query  # back in the order of the run's rows
     return ranks
 
 

@@ -343,14 +343,15 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         bias (the mean of the judge's verdict minus people's), covered (the fraction of labels for
-        which there is a verdict). A row per configuration, then the rows "longer half" and "shorter
-        half" of the answers; no row where nothing was judged.
+        which there is a verdict). A row per configuration that people labelled, then the rows
+        "longer half" and "shorter half" of the answers. An empty table if nothing was judged at all.
     """
     keys = ["configuration", "query_id", "criterion"]
     verdicts = _judge_verdicts(results)
     if not verdicts:
         return pd.DataFrame()
     judge = pd.DataFrame(verdicts, columns=[*keys, "judge"])
+    # a row per label; "judge" is NaN without a verdict
     labels = people.merge(judge, on=keys, how="left")
     labels["bias"] = labels["judge"].astype(float) - labels["value"]
     labels["covered"] = labels["judge"].notna()
@@ -360,6 +361,8 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
             length_of[result.name, answer.query_id] = len(answer.text)
     answer_keys = zip(labels["configuration"], labels["query_id"], strict=True)
     lengths = pd.Series([length_of.get(key, math.nan) for key in answer_keys], labels.index)
+    # A label whose answer is not in `results` has the length NaN, and so counts as shorter. It has
+    # no verdict either: it is not in the bias, but lowers `covered`.
     is_long = lengths > lengths.dropna().median()
     halves = is_long.map({True: "longer half", False: "shorter half"})
     values = labels[["bias", "covered"]]

@@ -36,8 +36,12 @@ def part_verdicts(
     Retrieval has failed if its recall is below a fraction (`share`) of the best possible recall.
 
     Generation has failed if the answer is wrong. It is tested by the first of these that exists: a
-    judge's verdict of correctness; the gold facts; the relevant documents. These show only whether
-    they support the answer, not whether it is true.
+    judge's verdict of correctness; the gold facts (statements that the right answer makes); the
+    relevant documents, which show only whether they support the answer, not whether it is true.
+
+    The verdicts are: "retrieval failed" (the answer is right all the same), "generation failed"
+    (enough was found, the answer is wrong), "both", "none", and "undecided" if no document is
+    relevant or nothing tested the answer.
 
     Args:
         dataset: the questions.
@@ -49,10 +53,10 @@ def part_verdicts(
 
     Returns:
         query_id, question, answer, outcome, relevant (the number of relevant documents), recall and
-        ceiling (NaN if no document is relevant), tested_by, value (in [0, 1]), verdict (one of
-        `VERDICTS`, or "undecided").
+        ceiling (the best possible recall; both NaN if no document is relevant), tested_by (the test
+        of the answer), value (its result in [0, 1]; right from 0.5), verdict.
     """
-    relevant: dict[str, dict[str, int]] = {}
+    relevant: dict[str, dict[str, int]] = {}  # query_id -> doc_id -> 1, of relevant documents only
     for query_id in dataset.queries:
         grades = dataset.qrels.get(query_id, {})
         relevant[query_id] = {doc_id: 1 for doc_id, grade in grades.items() if grade >= min_grade}
@@ -62,6 +66,7 @@ def part_verdicts(
     table = table.join(
         _recall_and_ceiling(one_of_each(dataset, relevant), one_of_each(dataset, run), k)
     )
+    # columns tested_by and value
     table = table.join(_answer_tests(table, answered, dataset, relevant))
     is_answerable = {case.query_id: case.answerable for case in dataset.cases}
     verdicts = []
@@ -130,7 +135,7 @@ def _tests_by_judge_or_facts(answered: Result) -> pd.DataFrame:
     if not tests:
         return pd.DataFrame(columns=["tested_by", "value"])
     table = pd.concat(tests)
-    return table[~table.index.duplicated(keep="first")]
+    return table[~table.index.duplicated(keep="first")]  # of two tests of a question, the judge's
 
 
 def _full_texts(dataset: Dataset, doc_ids: Iterable[str]) -> list[str]:

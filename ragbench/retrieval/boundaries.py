@@ -33,7 +33,7 @@ class Borders:
         """
         self.text, self.offsets, self.n_tokens = text, offsets, len(offsets)
         self._headings = find_headings(self._lines) if with_headings else []
-        self._cuts: dict[str, list[int]] = {}
+        self._cuts: dict[str, list[int]] = {}  # kind -> its borders, once asked for
 
     @property
     def headings(self) -> list[str]:
@@ -46,9 +46,10 @@ class Borders:
 
         Between tokens that share a character no cut is possible.
         """
+        # a row of `offsets` per token: its start and its end in the text
         token_starts, token_ends = self.offsets[:, 0], self.offsets[:, 1]
         cuts = np.searchsorted(token_starts, np.asarray(ends, dtype=np.int64), side="left")
-        cuts[cuts >= self.n_tokens] = 0
+        cuts[cuts >= self.n_tokens] = 0  # no token starts there or later: the end of the text
         shares_a_character = token_ends[cuts - 1] > token_starts[cuts]
         cuts[shares_a_character] = 0
         return cuts
@@ -71,6 +72,7 @@ class Borders:
         """Return the positions at which a cut separates no heading from the text below it: those
         inside a heading and at its end are left out.
         """
+        # a heading is (number of its first line, number of its last line, level)
         starts = np.array([self._lines[first].start for first, _, _ in self._headings])
         ends = np.array([self._lines[last].end for _, last, _ in self._headings])
         # for each position the index of the last heading that starts before it; -1 if none does
@@ -85,15 +87,19 @@ class Borders:
         """
         match kind:
             case "tokens":
+                # Columns of `offsets`: start and end. A cut before each token but the first is
+                # meant, and `at` cuts before the first token that starts at or after a position.
                 return self.offsets[1:, 0]
             case "words":
-                # `\S+(?=\s)` would take the square of the length of a last word.
+                # The first space after each word. `\S+(?=\s)` would find the ends of words
+                # directly, but take time that grows with the square of the length of a last word.
                 return [space.start() for space in re.finditer(r"(?<=\S)\s", self.text)]
             case "sentences":
                 return self.sentence_ends
             case "lines":
                 return [line.end for line in self._lines]
             case "paragraphs":
+                # the lines that a blank line follows
                 return [
                     line.end for line, next_line in pairwise(self._lines) if next_line.after_blank
                 ]
@@ -139,7 +145,7 @@ def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: i
     inner_cuts = cuts[bisect_right(cuts, first) : bisect_left(cuts, last)]
     if not inner_cuts:
         return split(borders, first, last, weaker, size)
-    edges = [first, *inner_cuts, last]
+    edges = [first, *inner_cuts, last]  # the pieces are between neighbouring edges
     windows: list[Window] = []
     current = 0  # the index of the edge where the next window starts
     while current < len(edges) - 1:
@@ -147,7 +153,7 @@ def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: i
         if last_that_fits > current:
             windows.append((edges[current], edges[last_that_fits]))
             current = last_that_fits
-        else:
+        else:  # the next piece is too long by itself
             windows += split(borders, edges[current], edges[current + 1], weaker, size)
             current += 1
     return windows
@@ -162,6 +168,7 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
     cut between words, then tokens.
     """
     # Of several sentences that end before the same token the first one counts.
+    # `sentence_of_cut` is its number, and that of the similarity with the next sentence.
     cuts, sentence_of_cut = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
     is_inside = (cuts > 0) & (cuts < borders.n_tokens)
     similarity_at_cut = similarities[sentence_of_cut[is_inside]]
@@ -175,7 +182,7 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
             windows.append((first, last))
             continue
         cut = _weakest_cut(cuts, similarity_at_cut, first, last, max(1, size // 4))
-        if cut is None:
+        if cut is None:  # no cut leaves a quarter of `size` on both sides: take any cut inside
             cut = _weakest_cut(cuts, similarity_at_cut, first, last, 1)
         if cut is None:  # a single sentence
             windows += split(borders, first, last, ("words", "tokens"), size)
@@ -193,6 +200,7 @@ def _weakest_cut(
 
     `cuts` is sorted, and `similarities` has the value of each cut.
     """
+    # cuts[low:high] are those from first + min_side up to and with last - min_side
     low, high = np.searchsorted(cuts, [first + min_side, last - min_side + 1])
     if low == high:
         return None
@@ -218,6 +226,7 @@ def extend(
     extended: list[Window] = []
     for first, last in windows:
         limit = min(last + overlap, first + size)
+        # the first heading at or after the end of the window, or the end of the text
         next_heading = headings_and_end[bisect_left(headings_and_end, last)]
         if limit >= next_heading:
             end = next_heading

@@ -259,7 +259,7 @@ class _Finding(NamedTuple):
     facts: Sequence[str] = ()
 
 
-_UNKNOWN = _Finding(None)
+_UNKNOWN = _Finding(None)  # no alert is written
 
 
 class _Subject(NamedTuple):
@@ -400,7 +400,8 @@ def _threshold_finding(connection: Connection, run: Json, rule: _Row) -> _Findin
     side = "below" if sign == "<" else "above"
     if _is_beyond(deciding, sign, limit):
         return _Finding(True, f"{compared} is {side} {text}", facts)
-    if _is_beyond(score.mean, sign, limit):  # the interval holds the limit
+    # The mean is beyond the limit, but the interval holds it: no breach begins, and none is over.
+    if _is_beyond(score.mean, sign, limit):
         return _UNKNOWN
     return _Finding(False, f"{measure} is not {side} {text}", facts)
 
@@ -415,6 +416,8 @@ def _drift_finding(connection: Connection, run: Json) -> _Finding:
     The breach names the measures that got worse with this run, else all that are worse. Without any,
     the finding names the measures that recovered with this run.
     """
+    # measure -> change: `worse` are all that are worse now, `begun` those of them that got worse
+    # with this run, `ended` those that recovered with it
     standing = measure_trends.standing(connection, run)
     changes = standing.begun or standing.worse
     if not changes:
@@ -442,11 +445,13 @@ def _recovery_finding(
 
 
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
-    """Check the rules "failed" at the jobs that ended in the last day, then send all alerts.
+    """Check the rules "failed" at the jobs that ended in the last day, then send all waiting alerts.
 
-    An evaluation that missed its targets is reported by its run, not by its job.
+    An evaluation that missed its targets is reported by its run, not by its job. A job is checked
+    at each call within its day, but raises at most one alert of a rule.
 
     Args:
+        database: its address; "" = the default one.
         at: the time, for tests; None = now.
     """
     since = timestamp((at or datetime.now(UTC)) - _DAY)
@@ -457,13 +462,14 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
             for rule in rules:
                 if _is_about(rule, job):
                     _check_job(connection, rule, job)
-    send_alerts(database, again=True)
+    send_alerts(database, again=True)  # also those that a target refused within a day
 
 
 def _is_about(rule: _Row, job: _Row) -> bool:
     """Return True if a rule is about the client and the series of a job, and was made before the job
     ended.
     """
+    # "" = a rule of every series
     is_of_client = rule.client_id in (EVERY_CLIENT, job.client_id)
     is_of_series = rule.series in ("", series_of(job))
     return is_of_client and is_of_series and job.ended_at > rule.made_at
@@ -474,6 +480,7 @@ def _jobs_ended_since(connection: Connection, since: str) -> Sequence[_Row]:
     and its schedule; `id` is the id of the schedule, `job_id` that of the job.
     """
     job = tables.job.c
+    # labelled, because the schedule has a column `id` too
     columns = job.id.label("job_id"), job.due_at, job.ended_at, job.exit_code, job.output, job.state
     query = select(*columns, tables.schedule).join_from(tables.job, tables.schedule)
     query = query.where(job.ended_at > since, job.state.in_(("failed", "done")))
@@ -519,6 +526,7 @@ def _write_alert(connection: Connection, rule: _Row, subject: _Subject, finding:
     kind, title = message
     lines = [f"ragbench: {subject.series}: {title}", *finding.facts]
     row = {
+        # the same for the same rule and subject, so `add_once` does not add it again
         "id": content_id("alert", rule.id, subject.id),
         "rule_id": rule.id,
         "subject": subject.id,
@@ -541,10 +549,12 @@ def _message(
     A first breach is a "breach", one that goes on a "reminder" when that is due, and the end of it a
     "recovery".
     """
-    episode = _open_episode(connection, rule, subject)  # since the breach began; None = no breach
+    # the breach that earlier alerts reported and that is not over; None = there is none
+    episode = _open_episode(connection, rule, subject)
     if episode is None:
         return ("breach", finding.title) if finding.is_breach else None
     time = subject.time_column
+    # the times of the earlier runs of this configuration, or jobs of this schedule
     earlier = select(time).where(subject.is_alike, time < subject.at)
     nights = _nights(connection.execute(earlier).scalars().all(), episode.begun)
     if not finding.is_breach:

@@ -301,7 +301,16 @@ def _finding_alone(alone: pd.DataFrame, n_pairs: int, n_shown_by_people: int) ->
 
 
 def _finding_until_decided(judge: str, stops: pd.DataFrame) -> str:
-    """Write how many labels a judge saves; `stops` is a table of `label_until_decided`."""
+    """Write how many labels of people a judge saves if people label questions until it is decided
+    which of two systems is better.
+
+    Args:
+        judge: its name.
+        stops: from `label_until_decided`: a row "corrected" (people's labels and the judge's
+            verdicts) and a row "labels alone" with the mean number of `labels` at the decision,
+            `holds` (the fraction of intervals that hold people's difference) and `wrong sign` (the
+            fraction of decisions for the wrong system).
+    """
     corrected, alone = stops.loc["corrected"], stops.loc["labels alone"]
     return (
         f"Labelled until it is decided, as `rb.trust` does it: {corrected['labels']:.0f} labels with "

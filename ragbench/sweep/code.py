@@ -27,7 +27,13 @@ def is_packaged(notebook_digest: str) -> bool:
 
 
 def confirm_cells(notebook: Path, notebook_digest: str, n_cells: int, folder: Path) -> None:
-    """Ask for consent to run the cells of a stored notebook in a folder.
+    """Ask for consent to run the cells of a stored notebook in a folder, unless given before.
+
+    Args:
+        notebook: its path.
+        notebook_digest: of its cells. Consent is to these cells in this folder.
+        n_cells: the number of cells with code, for the question.
+        folder: where they would run.
 
     Raises:
         ConfigError: it is refused, or no one can be asked.
@@ -37,13 +43,19 @@ def confirm_cells(notebook: Path, notebook_digest: str, n_cells: int, folder: Pa
         f"runs {n_cells} cells of code that do not come with ragbench (SHA-256 "
         f"{notebook_digest[:12]}), in {folder}, whose modules they can import",
         _content_of_cells(notebook_digest, folder),
+        # where no one can be asked, the error names this command, which asks at a terminal
         f"ragbench verify {notebook.parent}",
     )
 
 
 def confirm_import(name: str, folder: Path, result: Path) -> None:
     """Ask for consent to import "package.module:attribute", a parameter of a stored result, for a run
-    in a folder.
+    in a folder, unless it was given before.
+
+    Args:
+        name: what is imported.
+        folder: where the run takes place; modules in it can be imported.
+        result: the folder of the result whose `config.json` has the parameter.
 
     Raises:
         ConfigError: it is refused, or no one can be asked.
@@ -53,12 +65,15 @@ def confirm_import(name: str, folder: Path, result: Path) -> None:
         str(result / "config.json"),
         f"imports {name!r}, from {place or 'this Python'}, in {folder}, whose modules it can import",
         _content_of_import(name, folder),
+        # where no one can be asked, the error names this command, which asks at a terminal
         f"ragbench verify {result.parent}",
     )
 
 
 def remember_code(digests: Iterable[str], names: Iterable[str], folder: Path) -> None:
-    """Keep that the user has run cells with these digests and imported these names in a folder."""
+    """Remember that the user has run cells with these digests and imported these names in a folder,
+    so that `ragbench verify` does not ask for consent to them.
+    """
     cells = [_content_of_cells(each, folder) for each in digests]
     remember([*cells, *(_content_of_import(name, folder) for name in names)])
 
@@ -72,7 +87,7 @@ def _content_of_import(name: str, folder: Path) -> str:
     and all of its source.
     """
     place = _place_of(name, folder)
-    if place is None:
+    if place is None:  # a part of Python: it has no source to watch
         return digest("import", name, str(folder.resolve()))
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
     sources = [f"{path.relative_to(place)} {path.read_bytes().hex()}" for path in files]
@@ -87,6 +102,6 @@ def _place_of(name: str, folder: Path) -> Path | None:
     spec = PathFinder.find_spec(top, [str(folder.resolve()), *sys.path])
     if spec is None:
         return None
-    if spec.submodule_search_locations:
+    if spec.submodule_search_locations:  # a package: its folder
         return Path(next(iter(spec.submodule_search_locations)))
     return Path(spec.origin) if spec.origin else None

@@ -42,7 +42,8 @@ class Outcome(NamedTuple):
     """How a run ended: `error` is empty when it succeeded; `failure` is the kind of the request
     that made it fail.
 
-    One that is `lost` went down with the process or the machine that it depends on.
+    One that is `lost` went down with the process or the machine that it depends on: that says
+    nothing about the run itself.
     """
 
     name: str
@@ -54,7 +55,15 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class _Running:
-    """A run that is going on, and the pipe by which it reports its end."""
+    """A run that is going on.
+
+    Attributes:
+        job: its notebook and files.
+        process: in which it runs.
+        outcome: the pipe by which it reports its end, as (error, kind of failure).
+        started: when, by `time.monotonic`.
+        deadline: when it is killed; infinity without a time limit.
+    """
 
     job: Job
     process: BaseProcess
@@ -133,7 +142,7 @@ class LocalExecutor:
     """Runs on this machine: a process each, `side_by_side` of which share the cores.
 
     With `fork` they are forks of a process that has imported what runs use, and `packages` (Linux);
-    this process keeps it. If it cannot start, `log` reports why.
+    this process keeps it for later runs. If it cannot start, `log` reports why.
     """
 
     def __init__(
@@ -182,15 +191,22 @@ class LocalExecutor:
                     )
 
     def ended(self) -> list[Outcome]:
-        """Return how the runs ended that have ended since the last call; [] if none has."""
+        """Return how the runs ended that have ended since the last call; [] if none has.
+
+        A run has ended also if it exceeds its time limit; its process is killed here.
+        """
         outcomes = []
         for run in list(self._running):
             outcome = _outcome_of(run)
             if outcome is None:  # it is at work
                 continue
+            # A run that took too long is still at work, and any may leave processes that it
+            # started.
             _kill(run.process)
             self._running.remove(run)
             if outcome.error:
+                # `tidy` writes the notebook, marked as failed: a run that was killed could not do
+                # so.
                 # on a full disk the notebook of a failed run is missing, but never half written
                 with suppress(OSError):
                     tidy(run.job, outcome.error)
@@ -205,14 +221,14 @@ class LocalExecutor:
 
     def _start_process(self, job: Job) -> _Running:
         """Start the process of a run, with its part of the cores, and return its handle."""
-        receiver, sender = self._context.Pipe(duplex=False)
+        receiver, sender = self._context.Pipe(duplex=False)  # the run sends, this process receives
         threads = threads_of(self.side_by_side, os.environ)
         environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
         environment["RAGBENCH_PROGRESS"] = str(job.progress)
         process = self._context.Process(  # type: ignore[attr-defined]
             target=preload.begin, args=(job.to_json(), environment, threads, sender)
         )
-        with sender, _without_main():
+        with sender, _without_main():  # this process closes its copy of the sender afterwards
             process.start()
         now = time.monotonic()
         deadline = float("inf")
@@ -228,7 +244,7 @@ def _reap_at_exit() -> None:
     Then `time` and the accounting of a machine include the runs. The standard library's own tests
     end that process by the same method.
     """
-    stop = getattr(forkserver._forkserver, "_stop", None)
+    stop = getattr(forkserver._forkserver, "_stop", None)  # private, so it may be missing
     owner = os.getpid()
 
     def reap() -> None:
@@ -260,7 +276,8 @@ def _outcome_of(run: _Running) -> Outcome | None:
     than its limit.
     """
     seconds = time.monotonic() - run.started
-    # This is looked up before the message: a process may send its message and end in between.
+    # This is looked up before the message, because a process may send its message and end in
+    # between: the other way round it would seem to have died without a message.
     has_ended = run.process.exitcode is not None
     try:
         if run.outcome.poll():
@@ -299,7 +316,8 @@ def _how_it_died(run: _Running) -> str:
 def _kill(process: BaseProcess) -> None:
     """End the process of a run and all that it has started."""
     if hasattr(os, "killpg") and process.pid is not None:
-        # the process leads no group yet, or nothing is left of the group
+        # A run leads a group of processes, with all that it starts. An error: it leads none yet, or
+        # nothing is left of the group.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
