@@ -82,13 +82,15 @@ def trust(
     if _are_paths(labels):
         labels = _load_sheets(labels, results, criterion)
     by_people = _label_differences(results, labels, criterion, dataset)
+    # of the questions that need labels
     by_people = by_people[by_people.index.isin(differences.proxies.index)]
     estimate = estimate_difference(
         differences.proxies, by_people, settled=differences.settled, margin=margin, alpha=alpha
     )
-    if len(results) == 1:
+    if len(results) == 1:  # there is nothing to decide, only a mean to state
         return replace(estimate, decision="mean", more=None, decided_after=None)
     is_lower_better = is_labelled(criterion) and not higher_is_better(f"llm_{criterion}")
+    # the estimate takes a higher value for the better one
     opposite = {"better": "worse", "worse": "better"}
     if is_lower_better and estimate.decision in opposite:
         return replace(estimate, decision=opposite[estimate.decision])
@@ -166,9 +168,11 @@ def draw_items(
         items = document_items(dataset, [result.run for result in results], criterion)
     rows = _rows_by_criterion(sheet, criterion)
     _check_sheet_is_of_items(rows, items, results, criterion, sheet)
+    # "7" of "drawn 7"; missing in rows that were picked in another way
     rows["number"] = rows["picked"].str.extract(_DRAWN, expand=False)
     drawn_rows = rows.dropna(subset=["number"])
     order = [query_id for query_id in draw_order(proxies, seed=seed) if query_id in items]
+    # question -> number, the questions of earlier draws first
     number_of = _numbers_in_draw(drawn_rows, order)
 
     ids_of_annotator = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
@@ -219,6 +223,7 @@ def _numbers_in_draw(drawn_rows: pd.DataFrame, order: Sequence[str]) -> dict[str
     Questions that were drawn before keep their numbers (`number` in `drawn_rows`, the rows of a label
     sheet). The others follow in the `order` of the new draw.
     """
+    # the rows of a question, one for each answer and annotator, have one number
     earlier_numbers = drawn_rows["number"].astype(int).groupby(drawn_rows["query_id"]).min()
     number_of = {str(i): number for i, number in earlier_numbers.sort_values().items()}
     others = [query_id for query_id in order if query_id not in number_of]
@@ -301,7 +306,8 @@ def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferenc
     needs_both = scale_of(criterion).by_documents
     texts = [_answer_texts(result) for result in results]  # question -> answer
     proxies = PROXIES.get(criterion, (f"llm_{criterion}",))
-    frames = _scored_columns(results, proxies)  # for each result, a row per question
+    # for each result, a row per question and a column per proxy that it has
+    frames = _scored_columns(results, proxies)
     query_ids = _questions_to_label(results, texts, frames, needs_both=needs_both)
     frames = [frame.loc[query_ids] for frame in frames]
     if not needs_both:
@@ -312,6 +318,7 @@ def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferenc
     if needs_both or len(results) == 1:
         return ProxyDifferences(differences, settled=[])
     first, second = texts
+    # without a label: the same text gets the same verdict
     is_same = np.array([first.get(i) == second.get(i) for i in differences.index], dtype=bool)
     return ProxyDifferences(differences[~is_same], settled=[0.0] * int(is_same.sum()))
 
@@ -382,6 +389,7 @@ def _document_proxies(
     the dataset; else its difference is settled. The proxy's name states the fraction of the first
     result's documents that people have judged.
     """
+    # query_id -> the documents among the first k of any result that have no label in the dataset
     unlabelled = unjudged(dataset, [result.run for result in results], measure)
     is_open = np.array([bool(doc_ids) for doc_ids in unlabelled.values()], dtype=bool)
     all_grades = {query_id: grades.get(query_id, {}) for query_id in unlabelled}
@@ -441,6 +449,7 @@ def _labels_of_drawn_questions(labels: Any, criterion: str) -> pd.DataFrame:
             f"none of {len(every_label)} labels is by {criterion}: they are by {others}; name that "
             "criterion, or another sheet"
         )
+    # an empty cell counts as drawn at random
     is_drawn = by_criterion["picked"].str.fullmatch(r"(random|drawn \d+)?")
     by_hand = by_criterion[~is_drawn]
     if len(by_hand):
@@ -548,6 +557,7 @@ def _document_label_differences(
         return _measure_differences(results, measure, grades)
     if dataset is None:
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
+    # query_id -> the documents among the first k of any result that have no label in the dataset
     unlabelled = unjudged(dataset, [result.run for result in results], measure)
     table = _labels_of_drawn_questions(labels, "document")
     codes = table["configuration"]  # in a sheet of documents, the code of the document
@@ -586,7 +596,8 @@ def _grades_of_sheet(
 def _grades_of_labels(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:
     """Return query_id -> doc_id -> grade from a frame with query_id, doc_id and value.
 
-    The questions are in random order.
+    The questions are in random order, because the estimate from labels takes them for a random draw and
+    the order of the frame may have a reason.
     """
     is_of_results = labels["query_id"].astype(str).isin(results[0].queries)
     _check_any_known(is_of_results, labels, results)

@@ -40,7 +40,7 @@ def sheet_agreement(
     """
     [loaded] = load_criteria(criterion)
     labels = _labels_by_criterion(sheets, loaded)
-    items = labels.drop_duplicates("item")
+    items = labels.drop_duplicates("item")  # one row of each answer, which several people may label
     materials = _materials_of_rows(items)
     values = verdicts(
         materials, loaded, llms.load_llm(llm), concurrency=concurrency, timeout_s=timeout_s
@@ -73,8 +73,8 @@ def labelled_materials(
         DataError: the sheets have no label by this criterion.
     """
     labels = _labels_by_criterion(sheets, criterion)
-    items = labels.drop_duplicates("item")
-    means = labels.groupby("item")["value"].mean()
+    items = labels.drop_duplicates("item")  # one row of each answer
+    means = labels.groupby("item")["value"].mean()  # over the people who labelled it
     return LabelledAnswers(
         _materials_of_rows(items), [float(means[item]) for item in items["item"]]
     )

@@ -111,7 +111,8 @@ def tune_criterion(
         )
     model = llms.load_llm(llm)
     options = {"concurrency": concurrency, "timeout_s": timeout_s}
-    agreements: dict[_Candidate, list[float]] = {}  # of each answer
+    # (wording, examples) -> the agreement of the judge with people on each answer, from 0 to 1
+    agreements: dict[_Candidate, list[float]] = {}
     for wording, question in wordings.items():
         plain = replace(loaded, question=question)
         with_examples = _with_examples_of_other_half(plain, answers, n_examples)
@@ -166,6 +167,7 @@ def _held_out_agreement(
         materials: the labelled answers.
         agreements: candidate -> its agreement with people on each answer, in [0, 1].
     """
+    # the fold of each answer, from 0 to 4; all answers to a question are in one
     folds = [_hash_part(material.query_id, _FOLDS) for material in materials]
     total = 0.0
     for fold in range(_FOLDS):
@@ -209,6 +211,7 @@ def _with_examples_of_other_half(
     The examples are up to `n` labelled answers. The questions are split into two halves, and the
     examples are of the other half, so that no answer is judged with its own label in sight.
     """
+    # the half, 0 or 1, of each answer's question
     halves = [_hash_part(f"half {material.query_id}", 2) for material in answers.materials]
     criterion_for_half = []
     for half in (0, 1):

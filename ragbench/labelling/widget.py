@@ -60,6 +60,7 @@ class LabelWidget(anywidget.AnyWidget):
             )
         none_for_missing = sheet.astype(object).where(sheet.notna(), None)
         self._rows: list[dict[Any, Any]] = none_for_missing.to_dict("records")
+        # item -> its position in the rows
         self._place_of = {str(row["item"]): place for place, row in enumerate(self._rows)}
         self._place = self._first_unlabelled()  # the position of the item on the screen
         super().__init__(shown=self._form_content())
@@ -105,6 +106,7 @@ class LabelWidget(anywidget.AnyWidget):
     def press(self, key: str) -> None:
         """Carry out the action of a key; any other key does nothing."""
         key = key.casefold()
+        # key -> (value, name), such as "y" -> (1.0, "yes")
         verdicts = scale_of(self._rows[self._place]["criterion"]).verdicts
         if key in verdicts:
             value, _name = verdicts[key]

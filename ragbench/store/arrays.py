@@ -125,7 +125,7 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
     [0 1 4 9]
     [0 1 4 9]
     """
-    limit = _limit_bytes()
+    limit = _limit_bytes()  # 0 if nothing is to be stored
     uses_store = kind != "" and limit > 0 and not _bypassed.get()
     if not uses_store:
         yield {}
@@ -382,7 +382,7 @@ def _evict(root: Path, limit: int, newest: Path) -> None:
     """Delete the least recently used entries until the others take `limit` bytes or less; never the
     `newest` one.
     """
-    longest_unused_first = sorted(_entries(root))
+    longest_unused_first = sorted(_entries(root))  # an entry begins with the time of its last use
     total = sum(entry.size for entry in longest_unused_first)
     if total <= limit:
         return
@@ -394,7 +394,7 @@ def _evict(root: Path, limit: int, newest: Path) -> None:
             continue  # a network folder with a wrong clock may give it an old time
         with suppress(OSError):  # another process evicts the same files
             _remove(entry.path)
-        total -= entry.size
+        total -= entry.size  # also if it was the other process that removed it
 
 
 def _sweep_leftovers(root: Path) -> None:

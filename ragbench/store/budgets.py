@@ -60,6 +60,8 @@ def reserve(
     """
 
     def work(execute: Execute) -> int | None:
+        # dollars: `settled` are spent, `open` reserved by requests on their way, `lost` reserved by
+        # requests that never reported their cost, and may have been paid
         spending = _sums(execute, budget)
         limit = maximum + 1e-5  # a thousandth of a cent more: sums of floats are not exact
         spent_for_certain = spending.settled + spending.lost
@@ -80,11 +82,15 @@ def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
 
     `answered` means that the reply is in the store. Then the request is not sent again, and open
     reservations for it, such as those of a killed process, are released.
+
+    Args:
+        reservation: its number, as `reserve` returned it.
+        actual: the cost in dollars.
     """
 
     def work(execute: Execute) -> None:
         execute("UPDATE spending SET actual = ? WHERE id = ?", (actual, reservation))
-        if answered:
+        if answered:  # an open reservation has no actual cost yet: it gets 0
             execute(
                 "UPDATE spending SET actual = 0 WHERE actual IS NULL AND request <> '' AND "
                 "(budget, request) = (SELECT budget, request FROM spending WHERE id = ?)",

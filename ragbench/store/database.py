@@ -122,7 +122,8 @@ def write(
     write in between.
 
     Args:
-        in_turn: False makes each statement in the shared database a separate transaction.
+        in_turn: False makes each statement in a shared database a separate transaction, which does
+            not wait for the end of other writers. It does nothing for the file.
         local: use the file of this machine even if the database is shared.
         wait: False does not try again if a shared database does not answer.
     """
@@ -130,7 +131,7 @@ def write(
         return _shared_database().run(work, write=in_turn, wait=wait)
 
     def in_transaction(execute: Execute) -> Result:
-        execute("BEGIN IMMEDIATE")
+        execute("BEGIN IMMEDIATE")  # waits until no other process writes
         try:
             result = work(execute)
         except BaseException:
@@ -190,7 +191,7 @@ class _Database:
         with self._lock:
             try:
                 return self._run_or_replace_file(work)
-            except StoreError:
+            except StoreError:  # it states already what to do
                 raise
             except (sqlite3.Error, OSError) as exc:
                 raise StoreError(
@@ -251,7 +252,7 @@ class _Database:
         self._close()
         with locked(self._file.with_suffix(".lock"), timeout_s=_BUSY_S):
             if _inode(self._file) != damaged_inode:
-                return  # another process was faster
+                return  # another process was faster: there is a new file at the path
             damaged = _move_damaged_file(self._file)
             self._connection = _connect(self._file)
             self._inode = _inode(self._file)
@@ -330,7 +331,7 @@ def _create_missing_tables(connection: sqlite3.Connection, file: Path) -> None:
 
 def _is_damage(exc: Exception) -> bool:
     """Return True if an error means that the file is damaged."""
-    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the lowest byte is the kind of error
     if code == sqlite3.SQLITE_ERROR:
         # our statements are right: a missing table or column was damaged in the schema
         return _DAMAGED_SCHEMA.match(str(exc)) is not None
@@ -360,7 +361,8 @@ def advice(exc: Exception) -> str:
 
 def _errno_of_cause(exc: Exception) -> int:
     """Return the number in `errno` for the cause of an error; 0 if it is not known."""
-    sqlite_code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+    # the lowest byte of SQLite's code is the kind of error; the others, its details, are dropped
+    sqlite_code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     if isinstance(exc, TimeoutError):
         return errno.ETIMEDOUT
     if sqlite_code == sqlite3.SQLITE_CANTOPEN:

@@ -91,11 +91,13 @@ class Request:
     def _digest_with_origin(self, origin: str) -> str:
         """Return the SHA-256 of all fields, with `origin` in place of the request's."""
         return digest(
-            "reply 1",  # the version of this list
+            "reply 1",  # the version of this list of fields
             self.provider,
             self.model,
             origin,
-            "-" if self.system is None else f"+{self.system}",
+            "-"
+            if self.system is None
+            else f"+{self.system}",  # no system prompt is not an empty one
             self.prompt,
             str(int(self.max_tokens)),
             repr(float(self.temperature)),
@@ -135,6 +137,7 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
     if database.is_shared():
         with suppress(StoreError):  # they stay in the file, where a lookup finds them, too
             _move_to_shared_database()
+    # each is key -> the stored replies; with "portable" there may be one from each origin
     by_key = _stored_replies([request.key for request in requests], "key")
     by_portable_key: Mapping[str, Sequence[Reply]] = {}
     if any_origin:
@@ -142,7 +145,7 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
         by_portable_key = _stored_replies(others, "portable")
     replies: list[Reply | None] = []
     for request in requests:
-        # a portable key is that of the same request to any origin
+        # a portable key is that of the same request to any origin; without `any_origin` there is none
         candidates = by_key.get(request.key) or by_portable_key.get(request.portable, [])
         # which of several origins to take would depend on who wrote first
         replies.append(candidates[0] if len(candidates) == 1 else None)
@@ -181,6 +184,7 @@ def _write_with_other_threads(request: Request, reply: Reply) -> Reply | None:
             batch = sorted(queue.waiting, key=lambda each: each.request.key)
             queue.waiting.clear()
         try:
+            # for each, the reply that the store has now; None if the shared database took none
             kept = _write_or_keep_locally([(each.request, each.reply) for each in batch])
             for each, stored in zip(batch, kept, strict=True):
                 each.outcome.set_result(stored)
@@ -295,8 +299,10 @@ def _move_to_shared_database() -> None:
         for row in rows:
             execute(f"INSERT INTO reply VALUES ({marks}) ON CONFLICT (key) DO NOTHING", row)
 
-    database.write(insert, in_turn=False)
-    _delete_local_copies([row[0] for row in rows])
+    database.write(
+        insert, in_turn=False
+    )  # each INSERT by itself, without waiting for other writers
+    _delete_local_copies([row[0] for row in rows])  # the first column is the key
 
 
 def _delete_local_copies(keys: Sequence[str]) -> None:
@@ -323,7 +329,7 @@ def _insert_replies(execute: Execute, batch: Sequence[tuple[Request, Reply]]) ->
         f"INSERT INTO reply VALUES {marks} "  # nosec B608: question marks
         "ON CONFLICT (key) DO NOTHING RETURNING key"
     )
-    # the values of all rows, one after the other
+    # the statement takes the values of all rows one after the other, and returns the keys that are new
     inserted_keys = {key for (key,) in execute(query, [*chain.from_iterable(rows)])}
     kept = []
     for request, reply in batch:
@@ -364,13 +370,13 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     stop = stop or threading.Event()
     database.read(lambda _: None)  # raises if the store cannot be used
     if database.is_shared():
-        _move_to_shared_database()
+        _move_to_shared_database()  # raises StoreError if kept replies cannot be written
     with ExitStack() as claims:
         try:
             file = cache_folder() / "locks" / f"reply-{key}.lock"
             lock = locked(file, timeout_s=_LONGEST_CLAIM_S, stop=stop, remove=True)
             claims.enter_context(lock)
-        except InterruptedError:
+        except InterruptedError:  # an OSError, too, but it means that `stop` was set
             raise
         except OSError as exc:
             if not database.is_shared():  # else the claim in the database is enough
@@ -433,6 +439,9 @@ def clear() -> int:
 def _stored_replies(keys: list[str], column: str) -> dict[str, list[Reply]]:
     """Return key -> the stored replies with this value in a column, "key" or "portable". Keys without
     a reply are left out; damaged replies are too, with a warning.
+
+    Two requests that differ only in the origin, the server that is asked, have different values of "key"
+    and the same value of "portable".
     """
     replies_by_key: dict[str, list[Reply]] = {}
     n_damaged = 0

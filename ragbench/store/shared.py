@@ -140,7 +140,7 @@ class SharedDatabase:
                 now = time.monotonic()
                 if self._gone_since is None:  # no other thread has noticed it yet
                     self._gone_since = now
-                if deadline is None:
+                if deadline is None:  # the same for all threads: it counts from the first failure
                     deadline = self._gone_since + self._patience_s
                 if now >= deadline:
                     raise
@@ -162,13 +162,13 @@ class SharedDatabase:
         Raises:
             InterruptedError: `stop` was set during the wait.
         """
-        key_and_holder = (key, self._holder)
+        key_and_holder = (key, self._holder)  # the holder is this process
         self._wait_for_claim(key, stop)  # takes the lock
         # inserts the row, unless there is one of another holder, who did not release the claim
         is_registered = self.run(lambda execute: execute(_REGISTER, key_and_holder))
         if not is_registered:
-            self._release(key)
-            if stop.wait(_GRACE_S):
+            self._release(key)  # so that the other holder can take its lock again
+            if stop.wait(_GRACE_S):  # True if `stop` was set meanwhile
                 raise InterruptedError(_STOPPED)
             self._wait_for_claim(key, stop)
             self.run(lambda execute: execute(_TAKE_OVER, key_and_holder))  # replaces the row
@@ -245,8 +245,9 @@ class SharedDatabase:
         self._claims = connection
         try:
             connection.exec_driver_sql(_KEEP_ALIVE)
+            # the seconds since the server was started
             server_age_s = float(connection.exec_driver_sql(_SERVER_AGE).scalar() or 0.0)
-            self._not_retaken = set(self._held)
+            self._not_retaken = set(self._held)  # the next call removes those that it claims again
             self._retake_lost_claims(connection)
         except SQLAlchemyError:
             self._forget_claims()
@@ -342,7 +343,7 @@ class SharedDatabase:
         except (OperationalError, InterfaceError) as exc:
             raise _GoneError(self._gone_message()) from exc
         except (SQLAlchemyError, ConfigError) as exc:
-            if _sqlstate(exc) == _READ_ONLY:
+            if _sqlstate(exc) == _READ_ONLY:  # the server takes no writes now, but may later
                 raise _GoneError(self._gone_message()) from exc
             raise StoreError(
                 f"the reply store in the database {self._name} cannot be used: {_reason(exc)}. "
@@ -379,7 +380,7 @@ def shared_database(url: str, process: int) -> SharedDatabase:
 def _create_tables(execute: Execute) -> str:
     """Create the missing tables, and return the database's identity: a random text stored with them."""
     if not execute(_HAS_TABLES):
-        # from SQLite's types to those of PostgreSQL
+        # from SQLite's types to those of PostgreSQL; the key's first, as it has INTEGER in it
         tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY")
         tables = tables.replace("INTEGER", "BIGINT")
         tables = tables.replace("REAL", "DOUBLE PRECISION")
