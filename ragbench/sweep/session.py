@@ -252,10 +252,12 @@ class _Session:
         return self.folder.is_finished(name, self.grid.runs[name], self.sources[name])
 
     def contest(self, measure: str, margin: float, *, force: bool, only: str) -> Contest | None:
-        """Return the race of the configurations by a measure, as far as it came; None for "".
+        """Return the race of the configurations by a measure, as far as an earlier sweep held it; None if
+        the measure is "".
 
-        The stored race of an earlier sweep is removed, unless this sweep continues it, or runs only some
-        configurations.
+        In a race, configurations answer in rounds, and those that are proven not to be the best are
+        dropped. The stored race of an earlier sweep is removed if this sweep runs all configurations
+        and does not continue it: with `force`, or without a measure.
         """
         if force or not (measure or only):
             (self.folder.path / RACE).unlink(missing_ok=True)
@@ -264,8 +266,8 @@ class _Session:
         return contest_of(self.grid, self.folder, self.sources, measure, margin)
 
     def what_changed(self, names: Sequence[str]) -> list[str]:
-        """Return notes on what changed in the data since older results, and log them: a note for each
-        change, with the number of configurations that run again because of it.
+        """Return notes on changes of the data since the older results of these configurations, and log
+        them. Each note describes a change and counts the configurations that run again because of it.
         """
         outdated: dict[str, list[str]] = {}  # changes in words -> names of configurations
         config_now: dict[str, Any] = {}
@@ -275,7 +277,7 @@ class _Session:
             fingerprint = source.get("dataset_fingerprint", "")  # "": there is no older result
             if not fingerprint or fingerprint == self.fingerprint:
                 continue
-            if not config_now:  # takes the data set, so only when it is needed
+            if not config_now:  # reads the whole dataset, so only when it is needed
                 config_now = self._config_of_data()
             changes = data_changes(config, config_now) or "the data changed"
             outdated.setdefault(changes, []).append(name)
@@ -300,7 +302,8 @@ class _Session:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def check_others(self, *, compare_all: bool) -> list[str]:
-        """Return a note on results in the folder that are not of this grid; [] if there are none.
+        """Return a note on results in the folder that are not of this grid: whether they are compared, too.
+        [] if there are none.
 
         Raises:
             SweepError: such a result would be compared, and is on other data.
@@ -326,8 +329,14 @@ class _Session:
         return [f"compared too, though not in this grid: {names}"]
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
-        """Return the job of each configuration to run; its environment names the snapshot of the input
-        files. With `force`, the journals of earlier runs are removed.
+        """Return configuration -> the job that runs it. Its environment names the snapshot, a copy of the
+        input files at the start of the sweep.
+
+        Args:
+            names: the configurations to run.
+            force: remove the journals, in which earlier runs kept their answers, so that all is asked
+                again.
+            allow_failed: see `sweep`.
 
         Raises:
             ConfigError, ModelError: a model of a configuration is not available.
@@ -364,8 +373,8 @@ class _Session:
     def executors(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
     ) -> tuple[LocalExecutor, AbstractContextManager[Executor]]:
-        """Return two executors: that of this machine, which executes the comparison; and, as a context that
-        opens it, that of the runs.
+        """Return two executors: one on this machine, which executes the comparison notebook; and one for
+        the runs, as a context manager that opens it.
 
         Args:
             address: of workers that execute the runs; "" means this machine.
@@ -393,7 +402,11 @@ class _Session:
         skipped: Sequence[str],
         contest: Contest | None,
     ) -> SweepResult:
-        """Hold the race, if there is one, and run the jobs that it leaves.
+        """Hold the race, if there is one (`contest`), and run the jobs of configurations that it leaves.
+
+        Args:
+            to_run: configuration -> its job.
+            skipped: configurations that are finished already.
 
         Returns:
             The configurations that finished, failed or were not begun, and a note on the race.
@@ -457,11 +470,11 @@ def _stop_reported(session: _Session) -> Iterator[None]:
 def _compare(
     session: _Session, result: SweepResult, executor: LocalExecutor, *, compare_all: bool
 ) -> SweepResult:
-    """Write the leaderboard and execute the comparison notebook; return the result with both. Without
-    any finished configuration, the result only has a note on that.
+    """Write the leaderboard and execute the comparison notebook; return the result with both.
 
-    Result folders that hold tables of a user's notebook have no leaderboard, and are compared by
-    another notebook than ragbench's compare.ipynb.
+    Without any finished configuration, the result only has a note on that. If a configuration wrote
+    tables of its own in place of a result, there is no leaderboard, and only a comparison notebook
+    of the user can compare them.
     """
     if not (result.finished or result.skipped):
         return _with_notes(result, ["no configuration succeeded, so there is nothing to compare"])
@@ -500,10 +513,14 @@ def _with_comparison(
     baseline: str,
     board_texts: Mapping[Path, str],
 ) -> SweepResult:
-    """Write the leaderboard, and execute the comparison notebook unless it was made from the same
-    results; return the result with the notebook. Without a comparison notebook, only write.
+    """Write the leaderboard and execute the comparison notebook; return the result with the notebook.
 
-    `board_texts` are the files of the leaderboard; {} if there is none.
+    The notebook is not executed if it was made from the same results before, or if the grid has
+    none.
+
+    Args:
+        baseline: the configuration that the others are compared with.
+        board_texts: path -> text of the files of the leaderboard; {} if there is none.
     """
     grid, folder = session.grid, session.folder
     if grid.compare is None:

@@ -52,8 +52,9 @@ class SweepFolder:
     def locked(self) -> Iterator[None]:
         """Keep other sweeps out during the block, and clear away what dead ones left.
 
-        A whole sweep holds the lock of the folder and the locks of all configurations. A sweep of the
-        configurations `only` holds their locks; the lock of the folder only while it takes them.
+        A sweep of all configurations holds the lock of the folder, and those of all configurations
+        that other sweeps have locked in it, now or before. A sweep with `only` some configurations holds their locks,
+        so that several can work side by side; it holds the lock of the folder only while it takes them.
 
         Raises:
             SweepError: another sweep is at work here.
@@ -67,7 +68,8 @@ class SweepFolder:
                 for name in names:
                     self._lock(locks, f"lock-{name}", 0)
                 if not self.only:
-                    locks.push(folder_lock.pop_all())  # kept to the end, too
+                    # moves the lock of the folder to `locks`, so that it is held to the end, too
+                    locks.push(folder_lock.pop_all())
             self.clear()
             yield
 
@@ -92,8 +94,8 @@ class SweepFolder:
             ) from exc
 
     def clear(self) -> None:
-        """Remove the staging folders that other processes left behind; with `only`, those of its
-        configurations.
+        """Remove the staging folders (of unfinished runs) that other processes left behind; with `only`,
+        those of its configurations.
 
         The caller holds the lock, and its runs have not begun or are over.
         """
@@ -111,9 +113,15 @@ class SweepFolder:
     def is_finished(
         self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]
     ) -> bool:
-        """Return True if a run has finished with these parameters and this source: its notebook is
-        whole, and its folder has every file of a result, or config.json and the tables that the
-        notebook wrote in place of a result.
+        """Return True if a configuration has a complete result of these parameters and this source.
+
+        Its executed notebook must be whole, and its folder must have every file of a result; or
+        config.json and the tables that the notebook wrote in place of a result.
+
+        Args:
+            name: of the configuration.
+            parameters: those that its config.json must have.
+            source: the inputs that it must have: checksums of notebook, dataset and so on, by name.
         """
         folder = self.path / name
         needed: Sequence[str] = FILES
@@ -128,8 +136,8 @@ class SweepFolder:
         )
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return config.json of a result; empty if it cannot be read, which makes the result
-        outdated.
+        """Return the content of config.json of a result; {} if it cannot be read, so that the
+        configuration counts as unfinished.
         """
         try:
             config = read_json(self.path / name / "config.json", "")

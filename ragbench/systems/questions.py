@@ -51,7 +51,7 @@ def ask(
         timeout_s: seconds that a reply of a language model may take, for a system whose
             `answer_many` takes it; a service has its own limit.
         label: the text before the progress bar, which appears after two seconds.
-        known: query_id -> answers that are there already; these questions are not asked.
+        known: query_id -> an answer that is there already; these questions are not asked.
 
     Returns:
         One answer per case. If a system raises, or returns something that is not an answer, the
@@ -91,7 +91,9 @@ def ask(
 
 
 def _warn_of_turns(dataset: Dataset) -> None:
-    """Warn of questions that follow earlier turns, but whose ids do not name their conversation."""
+    """Warn of questions that follow earlier turns of a conversation, but whose ids do not name it
+    ("rail<::>2" is question 2 of the conversation "rail").
+    """
     unmarked = [
         case.query_id for case in dataset.cases if case.turns and TURN_MARK not in case.query_id
     ]
@@ -115,7 +117,9 @@ def _ask_at_once(
 def _ask_in_threads(
     system: System, cases: Sequence[Case], concurrency: int, label: str
 ) -> dict[str, Answer]:
-    """Return query_id -> answer, asking `concurrency` questions side by side."""
+    """Return query_id -> answer, asking `concurrency` questions at a time. `label` names the work in
+    its progress bar.
+    """
     answers = {}
     with progress_bar(len(cases), label, "questions") as bar:
         work = ThreadedCalls(
@@ -126,6 +130,7 @@ def _ask_in_threads(
             meanwhile=lambda: bar.update(0),  # shows the time that has passed
         )
         for case, outcome in work:
+            # the exception of a question that could not be asked (a failed answer is an `Answer`)
             if isinstance(outcome, BaseException):
                 raise outcome
             answers[case.query_id] = outcome
@@ -140,12 +145,15 @@ def ask_case(system: System, case: Case) -> Answer:
 
 
 def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-    """Ask one question and return the answer, a failed one if the system raises. `latency_ms` is
-    the system's own; if it reports none, "total" is measured here. It is empty in a dry run.
+    """Ask one question and return the answer; a failed one if the system raises.
 
-    `user_roles` are the roles of the person who asks, and `history` the earlier messages, for a
-    system whose `answer` takes them. In a dry run only systems that send nothing themselves are
-    asked: ragbench's own pipeline and recorded answers.
+    The answer's `latency_ms` is what the system reports; if it reports none, "total" is measured
+    here. In a dry run, which sends no requests, only systems are asked that send nothing themselves:
+    ragbench's own pipeline and recorded answers. Any other one gets a failed answer.
+
+    Args:
+        options: `user_roles` (the roles of the person who asks) and `history` (the earlier messages);
+            passed on as far as the system's `answer` takes them.
     """
     dry_run = active_dry_run()
     if dry_run and not getattr(system, "sends_nothing", False):
@@ -173,7 +181,8 @@ def warn_of_notes(name: str, answers: Sequence[Answer]) -> dict[str, int]:
     """Warn once of each kind of note on the answers of the system `name`, and return kind -> number
     of such notes.
 
-    Notes that differ only in the length of a list are of one kind.
+    A note is on a part of a reply that was not read. Notes that differ only in the length of a list
+    are of one kind.
     """
     counts: Counter[str] = Counter()
     first_of_kind: dict[str, tuple[str, str]] = {}  # kind -> (note, query_id)
@@ -238,10 +247,10 @@ class JournaledSystem:
         return getattr(self.system, name)
 
     def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-        """Return the kept answer, or else ask the system; an answer that has not failed is appended
-        to the file before it is returned.
+        """Return the answer from the file, or else ask the system and append its answer to the file.
 
-        If it cannot be written, it is returned all the same, and the next call raises.
+        A failed answer is not appended, so that it is asked for again. If an answer cannot be written,
+        it is returned all the same, and the next call that would ask the system raises.
 
         Raises:
             ConfigError: the file has an answer to another question of this id.
@@ -258,6 +267,7 @@ class JournaledSystem:
 
     def _append(self, query: str, answer: Answer) -> None:
         """Append an answer to the file and keep it; if it cannot be written, only note why."""
+        # empty fields are left out: they are the defaults of an answer
         fields = {
             name: value for name, value in asdict(answer).items() if value not in (None, (), {})
         }
@@ -275,7 +285,9 @@ class JournaledSystem:
             self._kept[answer.query_id] = _KeptAnswer(query, answer)
 
     def check_written(self) -> None:
-        """Raise DataError if an earlier answer could not be written: nothing more is asked then."""
+        """Raise DataError if an earlier answer could not be written. Called before a question is asked,
+        so that no further answer gets lost.
+        """
         if self._problem:
             raise DataError(
                 f"{self._path} cannot be written: {self._problem}; make room, and the same command "

@@ -67,7 +67,9 @@ class RecordedSystem:
         return f"RecordedSystem({self.name!r}, {len(self._answers)} answers)"
 
     def answer(self, query_id: str, query: str) -> Answer:
-        """Return the recorded answer to this question."""
+        """Return the recorded answer to this question: by its id, else by its text. Without one the
+        answer has failed; of a retriever's run it is an answer without contexts.
+        """
         answer = self._answers.get(query_id) or self._answers.get(_folded(query))
         if answer is None and self._is_run:  # nothing was retrieved
             return read_answer(query_id, {"contexts": [], "flags": [RETRIEVAL_ONLY]})
@@ -76,10 +78,10 @@ class RecordedSystem:
         return replace(answer, query_id=query_id)
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
-        """Return the recorded answers to these questions, with the latencies that were recorded.
+        """Return the recorded answers to these questions (query_id -> text), in their order.
 
-        If a question without an id was recorded several times, its second answer is for the second
-        question with this text.
+        Answers that were recorded without an id are found by the text of the question. If a text was
+        recorded several times, its second answer is for the second question with this text.
 
         Raises:
             DataError: a question has more recorded answers than it is asked.
@@ -95,6 +97,7 @@ class RecordedSystem:
             else:
                 answers.append(self.answer(query_id, query))
         for text, number in self._repeated:
+            # texts that are not asked at all are no error: they may belong to other questions
             was_asked_less_often = 0 < n_asked[text] < number
             if was_asked_less_often:
                 raise DataError(_message_of_second_answer(text))
@@ -130,7 +133,9 @@ class RecordedSystem:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 
     def _read_run(self, path: Path) -> None:
-        """Keep the rankings of a run of TREC as answers that have contexts alone."""
+        """Keep the rankings of a run of TREC (a retriever's documents and scores by question) as answers
+        without a text, whose contexts are the documents, best first.
+        """
         self._is_run = True
         for query_id, scores in read_run(path).items():
             contexts = [
@@ -153,7 +158,7 @@ class RecordedSystem:
             DataError: the record names no question, or this id has an answer.
         """
         ids = [_id(record.get(name)) for name in IDS]
-        query_id = next(filter(None, ids), "")
+        query_id = next(filter(None, ids), "")  # the first id that is not empty
         texts = [record[name] for name in QUESTIONS if isinstance(record.get(name), str)]
         key = query_id or _folded(texts[0] if texts else "")
         if not key:

@@ -15,11 +15,13 @@ _CODES = ("status", "status_code", "statuscode", "code")
 
 
 def stated_failure(table: Mapping[str, Any], *, has_answer: bool) -> str:
-    """Return the reason why a reply states that it failed; "" if it states no failure.
+    """Return the reason of the failure that a reply states; "" if it states none.
 
-    Errors and a status in words count next to an answer, too; a code of HTTP or "success" being
-    false count only if there is no answer. The words of an error come before the reply's message,
-    and the message before the name of the field that states the failure.
+    An error, or a status such as "failed", is a failure even if there is an answer. A code of HTTP, or
+    "success": false, is one only without an answer.
+
+    The reason is the text of an error; else, if a field states a failure, the reply's message; else
+    the field and its value ("ok is False").
 
     >>> stated_failure({"error": {"message": "out of memory", "code": 7}}, has_answer=False)
     'out of memory'
@@ -40,15 +42,17 @@ def stated_failure(table: Mapping[str, Any], *, has_answer: bool) -> str:
 
 
 def _words_of(error: Any) -> str:
-    """Return the words of an error, which is a text, a table with a message, or a list of these: the
-    first words in it; "" if it has none.
+    """Return the text of an error; "" if it has none.
+
+    An error is a text, a table with a message (a table without one is written as it is), or a list of
+    errors, of which the first text counts.
     """
     if is_empty(error):
         return ""
     if isinstance(error, str):
         return error
     if isinstance(error, list | tuple):
-        return next(filter(None, map(_words_of, error)), "")
+        return next(filter(None, map(_words_of, error)), "")  # the first that is not empty
     if isinstance(error, Mapping) and any(error.values()):
         words = first(error, _REASONS)
         if isinstance(words, str) and words.strip():

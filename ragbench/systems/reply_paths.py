@@ -37,7 +37,8 @@ def matches(value: Any, path: str) -> list[Any]:
     >>> matches({"hits": [{"id": 7}, {"id": 8}]}, "$.hits[*].id"), matches([{"a b": 1}], "[0]['a b']"), matches({}, "a")
     ([7, 8], [1], [])
     """
-    values = [value]
+    values = [value]  # at the part of the path that is read so far
+    # a step is a name in quotes, a number or "*" in brackets, or a plain name; the others are ""
     for quoted, index, name in _STEP.findall(path):
         step = quoted or index or name
         entries = []
@@ -54,6 +55,7 @@ def _inside(value: Any, step: str) -> list[Any]:
     if isinstance(value, list):
         if step == "*":
             return value
+        # a slice: [] if the list is shorter
         return value[int(step) :][:1] if step.isdecimal() else []
     if isinstance(value, Mapping) and step in value:
         return [value[step]]
@@ -95,11 +97,11 @@ class ReplyPaths(BaseModel):
         return {part: path for part, path in self if path and isinstance(path, str)}
 
     def parts_of(self, reply: Any) -> dict[str, Any]:
-        """Return part -> what a reply has at its path: a list for contexts, citations and flags, a
-        value for the others (several values are joined as texts). Parts that the reply lacks are
-        left out.
+        """Return part of an answer ("answer", "contexts", ...) -> what a reply has at the part's path.
 
-        A flag of `failed_flags` becomes an "error".
+        Contexts, citations and flags are lists. Any other part is one value; several values at its
+        path are joined as texts. Parts that the reply lacks are left out. If the reply has a flag of
+        `failed_flags`, the part "error" says so.
         """
         record: dict[str, Any] = {}
         for part, path in self.named().items():
@@ -117,8 +119,8 @@ class ReplyPaths(BaseModel):
         return record
 
     def _context(self, entry: Any) -> Any:
-        """Return a context with its parts at the paths of `context` under their usual names; one that
-        is not a table as it is.
+        """Return a context of a reply, with the parts that have a path in `context` added under their
+        usual names ("text", "id", ...). A context that is not a table is returned unchanged.
         """
         if not isinstance(entry, Mapping):
             return entry
@@ -158,11 +160,16 @@ class Reply(NamedTuple):
     latency_ms: Mapping[str, float] = {}
 
     def record(self, paths: ReplyPaths, delta: str = "") -> Any:
-        """Return the record that `read_answer` reads.
+        """Return the reply as a record ("answer", "contexts", ...), which `read_answer` reads.
 
-        Without paths, the only value of a reply that is no stream is the record. Of the events of a
-        stream, the strings at `delta` are joined to the answer, and every other part is from the
-        last event in which it is not empty. `delta` = "" joins nothing.
+        A reply that is not a stream is one value. Without paths this value is the record.
+
+        A stream is several events. Each part of the record is from the last event in which it is not
+        empty, except that the answer is made of the pieces at `delta`, which are joined.
+
+        Args:
+            paths: where the parts are in the value or in each event.
+            delta: the path of the pieces of the answer; "" joins nothing.
 
         >>> paths = ReplyPaths(answer="$.data.text", contexts="$.data.hits", context={"text": "body"})
         >>> Reply([{"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}}]).record(paths)
@@ -205,10 +212,13 @@ class Reply(NamedTuple):
 
 
 def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
-    """Yield the data of server-sent events, or of lines of JSON, up to "[DONE]".
+    """Yield the data of each event of a stream, parsed from JSON, up to the event "[DONE]".
 
-    Where `delta` is "$", data that is neither an object, a list of objects nor a JSON string is a
-    piece of text as it is.
+    Args:
+        text: the whole stream.
+        sse: True for server-sent events (blocks of lines "data: ..."), False for lines of JSON.
+        delta: "$" means that data may be a piece of the answer as it is. It is taken for one unless
+            it is an object, a list of objects or a string in JSON.
 
     >>> list(read_events('data: In\\n\\ndata: [1].\\n\\n: hi\\ndata: {"a":\\ndata: 1}', sse=True, delta="$"))
     ['In', '[1].', {'a': 1}]
@@ -229,8 +239,10 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
 
 
 def _event_of(data: str, *, may_be_text: bool) -> Any:
-    """Return the JSON value in the data of an event; if it `may_be_text`, the data itself unless the
-    value is an object, a list of objects or a string.
+    """Return the JSON value in the data of an event.
+
+    If it `may_be_text`, only an object, a list of objects or a string is taken for JSON; any other
+    data is returned as it is, a piece of an answer.
 
     Raises:
         DataError: the data must be JSON, and is not.
@@ -249,10 +261,10 @@ def _event_of(data: str, *, may_be_text: bool) -> Any:
 
 
 def _server_sent(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the type and the data of each server-sent event that has data, also of one that the end
-    of the stream cuts off. The type is "" if the event names none.
+    """Yield (type, data) of each server-sent event that has data. The type is "" if it names none.
 
-    An event is a block of lines "field: value" before a blank line; its data may be on several.
+    An event is a block of lines "field: value", which ends at a blank line or the end of the stream.
+    The values of several lines "data: ..." are joined by line breaks.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     for block in text.split("\n\n"):
@@ -287,8 +299,10 @@ class RemoteSystem:
         """End the connections."""
 
     def read(self, query_id: str, ask: Callable[[], Reply]) -> Answer:
-        """Send a question by `ask`, and return the answer in the reply, without secrets in its error;
-        a failed answer if `ask` raises, or the reply cannot be read.
+        """Call `ask`, which sends the question and returns the reply, and return the answer in it.
+
+        The answer has failed if `ask` raises or the reply cannot be read. Secrets, such as keys, are
+        removed from its error.
         """
         try:
             reply = ask()

@@ -27,11 +27,12 @@ _NOT_CONTEXTS = {"messages", "history", "chat_history", "calls", "passages", "us
 
 
 def as_record(value: Any) -> Mapping[str, Any] | None:
-    """Return the record in the output of a system: a table with an answer, contexts, or both, under
-    the names "answer" and "contexts"; None if the shape is not known.
+    """Return the output of a system, of whatever shape, as a record: a mapping with "answer",
+    "contexts", or both. None if the shape is not known.
 
-    A text is an answer; a list, or a data frame, contexts; a pair of both; a stream is read to its
-    end. Any other object is read as a table of its fields.
+    A text is an answer. A list or a data frame holds contexts. A tuple (text, list) has both. An
+    iterator is a stream, which is read to its end. Any other object is read as a table of its
+    fields.
     """
     if isinstance(value, str):
         return {"answer": value}
@@ -63,11 +64,10 @@ def _is_one_query(results: Sequence[Any]) -> bool:
 
 
 def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
-    """Return the record of a stream that was read to its end; None if the shape of a part is not
-    known.
+    """Return the record of a stream's parts; None if the shape of a part is not known.
 
-    Its parts are contexts, or pieces of an answer: their texts are joined, and every other field is
-    from the last piece that has it.
+    If all parts are contexts, the record has these contexts alone. Else they are pieces of an answer:
+    their texts are joined, and every other field is from the last piece that has it.
     """
     if are_contexts(parts):
         return _contexts_alone(parts)
@@ -84,11 +84,13 @@ def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
 
 
 def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record (its "answer", "contexts" and other fields) in a reply of Chroma, in a single
-    context, in a stored answer of ragbench, in the usual fields, or inside a wrapper.
+    """Return the record ("answer", "contexts" and other fields) in a table: the fields of a reply.
 
-    If all fields for the answer are empty, the answer is ""; if all fields for contexts are empty,
-    the contexts are [].
+    The table may be a reply of Chroma, a single context, or a stored answer of ragbench; else it has
+    the answer and contexts in fields with usual names, or inside another field.
+
+    If there are fields for the answer and all are empty, the answer is ""; if there are fields for
+    contexts and all are empty, the contexts are [].
     """
     if is_chroma(table):
         return _contexts_alone(chroma_contexts(table))
@@ -140,8 +142,10 @@ def _calls_with_passages(table: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _answer_in(table: Mapping[str, Any]) -> Any:
-    """Return the answer among the fields; None if there is none. A table is not an answer; a list is
-    returned, so that it is refused later.
+    """Return the first value among the fields for an answer that is not empty; None if there is none.
+
+    A table is not an answer. A list is returned, although it is not one, so that it is refused later;
+    but not in the field "result", which may hold contexts.
     """
     for name in ANSWER_FIELDS:
         value = table.get(name)
@@ -157,8 +161,9 @@ def _answer_in(table: Mapping[str, Any]) -> Any:
 
 
 def _with_stored_passages(contexts: Sequence[Any], table: Mapping[str, Any]) -> list[Any]:
-    """Return contexts of a stored answer of ragbench, with its passages in place of their ids; an id
-    without a passage becomes a table of the id alone.
+    """Return `contexts` with passages in place of ids; an id without a passage becomes {"id": ...}.
+
+    `table` is a stored answer of ragbench, which lists ids as contexts and has the "passages" apart.
     """
     stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
     passages = []
@@ -171,7 +176,9 @@ def _with_stored_passages(contexts: Sequence[Any], table: Mapping[str, Any]) -> 
 
 
 def _without_status(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reply without its texts about the request."""
+    """Return a reply without texts about the request, such as "message": "ok", which could be taken for
+    an answer.
+    """
     fields = dict(table)
     for name in _STATUS_FIELDS:
         if isinstance(fields.get(name), str):
@@ -207,7 +214,9 @@ def _record_inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _record_of_messages(messages: Sequence[Any]) -> dict[str, Any]:
-    """Return the last answer of a conversation and the results of all its tools as contexts."""
+    """Return the record of a conversation: its last answer, and the results of all its tools as
+    contexts (None if there are none).
+    """
     record: dict[str, Any] = {}
     contexts: list[Any] = []
     for message in messages:
@@ -222,8 +231,10 @@ def _record_of_messages(messages: Sequence[Any]) -> dict[str, Any]:
 
 
 def _record_of_components(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record in a table of Haystack, component -> its results: the documents and replies
-    of the last component that has any; {} if none has.
+    """Return the record in the output of a pipeline of Haystack; {} if it has none.
+
+    `table` is component -> its results. The contexts are the "documents" of the last component that
+    has some, and the answer is the first of the "replies" or "answers" of the last one.
     """
     record: dict[str, Any] = {}
     results_of_components = [part for part in table.values() if isinstance(part, Mapping)]
@@ -238,8 +249,8 @@ def _record_of_components(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unread_texts(value: Any) -> str:
-    """Return a note on the longest list of texts inside a reply without contexts; "" if there is
-    none.
+    """Return a note on the longest list of texts inside a reply without contexts, because it may hold
+    the contexts: "a list of 5 texts at data.hits is not read". "" if there is no such list.
     """
     lists = [*_lists_of_texts(as_table(value), ())]
     if not lists:

@@ -70,7 +70,9 @@ _ROW_METHODS = {
 
 
 def as_rows(value: Any) -> Any:
-    """Return the rows of a data frame, a query or an array; any other value as it is."""
+    """Return the rows of a data frame, a query's result or an array as lists and dicts; any other value
+    unchanged.
+    """
     for method, arguments in _ROW_METHODS.items():
         if not hasattr(value, method):
             continue
@@ -81,7 +83,9 @@ def as_rows(value: Any) -> Any:
 
 
 def as_table(value: Any) -> Any:
-    """Return the fields of an object as a dict, without its empty ones; any other value as it is."""
+    """Return an object of a library, such as a message of LangChain, as a dict of its fields that are
+    not None; a mapping, text, number or list unchanged.
+    """
     if value is None or isinstance(value, Mapping | str | Real | list | tuple | type):
         return value
     fields: dict[str, Any] = {}
@@ -98,8 +102,8 @@ def as_table(value: Any) -> Any:
 
 
 def without_lists_of_one(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document whose fields are lists of values, as of tantivy and Elasticsearch, with single
-    values unpacked.
+    """Return a document (field -> list of values, as of tantivy and Elasticsearch) with single values
+    unpacked: {"title": ["A"], "tags": ["b", "c"]} -> {"title": "A", "tags": ["b", "c"]}.
     """
     fields = {}
     for name, values in document.items():

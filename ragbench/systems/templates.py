@@ -14,11 +14,11 @@ _PLACEHOLDER = re.compile(r"\{((?:env:)?\w+)\}")
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """Put values in the places of their names in braces; the structure of the template is never
-    touched.
+    """Return a template, a text or any JSON value, with each "{name}" in its texts replaced by a value.
 
-    A text that is nothing but a name becomes the value itself, and a list in a longer text its
-    entries with commas. Braces around anything else are left alone.
+    A text that is nothing but "{name}" becomes the value itself, also a list. Inside a longer text,
+    a list becomes its entries with commas. Braces around anything that is not a name in `values` are
+    left alone, also those in a value.
 
     >>> fill({"q": "{query}", "text": "Q: {query}", "k": 5}, {"query": 'a "quote" {k}'})
     {'q': 'a "quote" {k}', 'text': 'Q: a "quote" {k}', 'k': 5}
@@ -36,8 +36,10 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Write a value inside a longer text: a list as its entries with commas, messages as lines, true
-    as JSON.
+    """Return a value as it is written inside a longer text.
+
+    A list becomes its entries with commas, a list of messages a line "role: content" for each, and a
+    truth value "true" or "false".
     """
     if isinstance(value, list):
         if value and isinstance(value[0], Mapping):
@@ -67,8 +69,12 @@ def question_values(
 
 
 def check_names(template: Any, strict: Any, example: str) -> None:
-    """Raise ValueError where the question is sent nowhere, or a `strict` part names what no
-    question has.
+    """Raise ValueError if no part of a request has the question, "{query}", or a name is unknown.
+
+    Args:
+        template: a part that may have other texts in braces.
+        strict: a part in which every name in braces must be a value of a question, or "env:NAME".
+        example: how to send the question, for the error message.
     """
     names = question_values("", "")
     for name in set(_PLACEHOLDER.findall(json.dumps(strict))) - names.keys():
