@@ -132,8 +132,8 @@ def _copy_without_tables(folder: Path, copy: Path) -> None:
 def _run_again(
     jobs: Mapping[str, Job], again: SweepFolder, n_jobs: int | None, *, fork: bool
 ) -> dict[str, str]:
-    """Run jobs into a new folder, `n_jobs` side by side (None: as many as the machine can); return
-    name -> error for each that did not succeed.
+    """Run jobs (configuration -> job) into a new folder; return configuration -> error for each that
+    failed or was not begun. `n_jobs` run side by side; None means as many as the machine can.
     """
     from rich.console import Console
 
@@ -151,7 +151,7 @@ def _run_again(
 
 
 def accept(folder: str | Path) -> dict[str, list[str]]:
-    """Accept that a person has edited the results in a folder, or the one result that it is.
+    """Accept that a person has edited results: one result folder, or all in the folder of a sweep.
 
     The checksums in config.json are computed anew, and its field "edited" names the changed files,
     which reports show.
@@ -183,8 +183,12 @@ class _AbsentError(Exception):
 
 
 def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str, ...]]:
-    """Return the job that makes a stored result again, and notes on circumstances that changed. The
-    comparison is made in a `copy` of the folder.
+    """Return the job that makes a stored result again, and notes on circumstances that changed.
+
+    Args:
+        path: the folder of the stored result.
+        again: the folder into which the job writes.
+        copy: a copy of the sweep's folder, in which the comparison notebook works.
 
     Raises:
         DataError: the notebook cannot be read, or was changed after the sweep.
@@ -288,8 +292,9 @@ def _read_stored(path: Path) -> _Stored:
 
 
 def _stored_config(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return config.json of a stored result, or, for the comparison, what it would hold, by the metadata
-    of the notebook. The fields may be of wrong types, or missing.
+    """Return the content of config.json of a stored result. Fields may be missing, or of wrong types.
+
+    The comparison has no config.json: its content is made from the `metadata` of the notebook.
     """
     if path.name == COMPARISON:
         stamp = metadata["ragbench"]
@@ -303,7 +308,9 @@ def _stored_config(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _check_unchanged(stored: _Stored) -> None:
-    """Refuse a notebook that is not the one that made the result, and names that are not Python's."""
+    """Refuse a notebook whose cells were changed after it made the result, and parameters whose names
+    could not be variables of Python.
+    """
     digest = stored.source.get("notebook_sha256")
     if stored.digest != digest:
         raise DataError(
@@ -320,7 +327,8 @@ def _check_unchanged(stored: _Stored) -> None:
 
 
 def _confirm_imports(path: Path, parameters: Mapping[str, Any], cwd: Path) -> list[str]:
-    """Check parameters and return the modules that they import, each confirmed by a person.
+    """Check parameters in the folder `cwd`, and return the modules that they import. Before each import
+    a person must confirm it, because it runs the module's code. `path` is the stored result.
 
     Raises:
         ConfigError: a parameter cannot be used here, or there is no consent.
@@ -388,7 +396,7 @@ def _compare_files(name: str, stored: Path, again: Path, notes: tuple[str, ...])
 
 
 def _changed_files(path: Path) -> list[str]:
-    """Return why the files of a stored result are not as they were written; [] if they are."""
+    """Return what was changed in the files of a stored result, by their checksums; [] if nothing."""
     try:
         check_folder(path)
     except DataError as exc:
@@ -399,8 +407,9 @@ def _changed_files(path: Path) -> list[str]:
 def _stored_values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
     """Return file -> its values, and the fingerprint of the dataset.
 
-    The files are scores.csv and run.trec, with values by query and measure or document; or the tables
-    of a configuration, with values by row and column, and the fingerprint "".
+    The files are scores.csv (values by query and measure) and run.trec (by query and document). If the
+    configuration wrote tables in place of a result, they are these tables (values by row and column),
+    and the fingerprint is "".
     """
     if tables := tables_of(path):
         return {table.name: _table_values(table) for table in tables}, ""
@@ -424,8 +433,8 @@ def _table_values(table: Path) -> pd.Series[Any]:
 
 
 def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterator[str]:
-    """Yield a line for each value that differs, except for numbers that differ by one in the sixth
-    decimal.
+    """Yield a line for each value that differs or is missing on one side. A difference of one in the
+    sixth decimal of a number is rounding, and no difference.
 
     >>> index = pd.MultiIndex.from_product([["q1"], ["R@5", "MRR", "P@1"]])
     >>> then, now = (pd.Series(row, index) for row in ([0.501366, 0.5, None], [0.501367, 0.50001, None]))

@@ -33,10 +33,13 @@ class _UnusableError(SweepError):
 
 
 def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
-    """Execute a job (as JSON) in this process, send (error, kind of failure), and end the process:
-    ("", None) if the run succeeded.
+    """Execute a job in this process, send its outcome, and end the process. Called in a new process.
 
     The process also ends when the process that started it does, and at the job's time limit.
+
+    Args:
+        job_text: the job as JSON.
+        outcome: receives (error, kind of failure); ("", None) if the run succeeded.
     """
     job = Job.from_json(job_text)
     log = os.open(job.staging / "worker.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -62,11 +65,11 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
 
 
 def _end_in_time(job: Job, writers: list[Any], outcome: connection.Connection[Any, Any]) -> None:
-    """Wait for the time limit of a job, or the end of the process that started this one; then end
-    this process.
+    """Wait until the time limit of a job is reached, or the process that started this one has ended;
+    then end this process. Runs in a thread next to the job.
 
-    At the time limit the notebook is first written as far as it came, by `writers`, and the reason
-    is sent.
+    At the time limit the notebook is first written as far as it came, by the functions in `writers`,
+    and the reason is sent to `outcome`.
     """
     parent = parent_process()
     assert parent is not None
@@ -90,10 +93,10 @@ def _end_with_group(status: int) -> None:
 
 
 def _check_criteria(job: Job) -> None:
-    """Raise SweepError if the criteria have changed since the sweep began: the result would name
-    others than it was judged by.
+    """Raise SweepError if the judge's criteria have changed since the sweep began.
 
-    A file or a module was edited, or this machine has another one.
+    That happens if their file or module was edited, or this machine has another version of it. The
+    result would name other criteria than those by which it was judged.
     """
     expected = (job.source or {}).get("criteria_sha256")
     if expected is None:
@@ -121,8 +124,9 @@ def load_papermill() -> Any:
 
 
 def _execute_notebook(job: Job, writers: list[Any]) -> None:
-    """Execute the notebook of a job by papermill, in its working folder. The function that writes the
-    notebook as far as it came is appended to `writers`.
+    """Execute the notebook of a job by papermill, in its working folder.
+
+    As soon as it runs, a function is appended to `writers` that writes the notebook as far as it came.
     """
     papermill = load_papermill()
     from papermill.iorw import LocalHandler, papermill_io
@@ -197,9 +201,11 @@ def _check_system(job: Job) -> None:
 
 
 def _check_requests(job: Job) -> None:
-    """Raise _UnusableError if requests of a run were not sent for lack of money, or failed although the
-    job does not allow that. Replies that came back are stored, so running it again sends the others
-    alone. A run that wrote tables in place of a result is not checked.
+    """Raise _UnusableError if requests of a run were not sent because of the maximum cost, or failed
+    although the job does not allow that.
+
+    Replies that came back are stored, so running the job again sends only the other requests. A run
+    that wrote tables in place of a result is not checked.
     """
     if tables_of(job.results):
         return
@@ -271,8 +277,8 @@ _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", None)}
 
 
 def _show_error(notebook: dict[str, Any], error: str) -> None:
-    """Show the error in the notebook, on top and at the cell that was running, unless papermill has
-    done so. `notebook` is changed in place.
+    """Show an error on top of a notebook (as JSON) and at the cell that was running. Nothing is done if
+    papermill has marked the notebook already. `notebook` is changed in place.
     """
     from papermill.execute import ERROR_MARKER_TAG
 

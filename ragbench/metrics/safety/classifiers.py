@@ -80,8 +80,8 @@ def _pipeline(model: str) -> Any:
 
 
 def _harmful(model: str, labels: list[str], chosen: str) -> set[str]:
-    """Return the labels of a classifier that mean an attack: the `chosen` one, or ("") by their
-    words.
+    """Return the labels of a classifier that mean an attack: the `chosen` one; if it is "", those whose
+    words mean harm ("INJECTION"), or that are not the harmless one of two ("SAFE").
 
     Raises:
         ConfigError: no label or every label would mean an attack.

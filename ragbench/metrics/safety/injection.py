@@ -127,8 +127,8 @@ def _head() -> _Head:
 
 
 def read_signs(texts: Sequence[str]) -> list[Read]:
-    """Return what is read of each text: its most suspicious sentences with their signs of an attack.
-    The signs are kept on disk.
+    """Return for each text its most suspicious sentences, with their signs of an attack ("ignore your
+    rules" is one). The signs are kept on disk.
     """
     sentences_of_texts = [windows(text[:_MOST_CHARACTERS])[:_MOST_READ] for text in texts]
     bare: list[str] = []  # all sentences as the patterns are written
@@ -136,9 +136,11 @@ def read_signs(texts: Sequence[str]) -> list[Read]:
         bare += map(plain, sentences)
     with store.arrays("signs", store.digest(DEFINITION, *bare)) as entry:
         if not entry:
+            # each distinct sentence is searched once
             row_of = {sentence: features(signs(sentence)) for sentence in dict.fromkeys(bare)}
             rows = np.array([row_of[sentence] for sentence in bare], dtype=bool)
             entry["rows"] = rows.reshape(len(bare), len(FEATURE_NAMES))
+    # the rows are those of all texts, one after the other: split them where a text ends
     ends = np.cumsum([len(sentences) for sentences in sentences_of_texts])
     rows_of_texts = np.split(entry["rows"], ends[:-1])
     return [
@@ -157,11 +159,11 @@ def _most_suspicious(sentences: list[str], rows: Bools) -> Read:
 
 
 def word_features(sentence: str) -> tuple[Ints, Floats]:
-    """Return the places among `N_WORDS` and the values of the words and pairs of words of a
-    sentence, at unit length.
+    """Return a sentence as a sparse vector of its words and pairs of words: (places, values).
 
-    Feature hashing with signs (Weinberger et al. 2009): what shares a place by chance cancels out
-    on average.
+    The vector has `N_WORDS` entries and length 1; those that are not returned are 0. Its places are
+    hashes of the words, its values have the sign of a hash bit (Weinberger et al. 2009), so that
+    words that share a place by chance cancel out on average.
     """
     tokens = ["<", *_WORD.findall(sentence), ">"]
     terms = sorted({*tokens[1:-1], *(f"{a} {b}" for a, b in pairwise(tokens))})
@@ -171,7 +173,9 @@ def word_features(sentence: str) -> tuple[Ints, Floats]:
 
 
 def _scores(reads: Sequence[Read]) -> Floats:
-    """Return the score of each text: the highest of its sentences; 0 for a text without any."""
+    """Return the score of each text, the highest probability of its sentences to be an attack; 0 for a
+    text without sentences.
+    """
     scores = np.zeros(len(reads))
     sentences = [window for read in reads for window in read.windows]
     if sentences:
@@ -192,10 +196,16 @@ def embedded(texts: Sequence[str]) -> Floats:
 
 
 def logits_of(reads: Sequence[Read], vectors: Floats, head: _Head) -> Floats:
-    """Return the logit of each sentence that it is an attack, for all sentences of all texts in order.
+    """Return for each sentence the logit (log odds) that it is an attack, text by text.
 
-    The more different sentences a text has, the more likely one of them looks like an attack by
-    chance: a logit is lowered by the logarithm of their number, unless the signs are clear.
+    It is a sum over its embedding, its signs and its words. The more different sentences a text has,
+    the more likely one of them looks like an attack by chance: so a logit is lowered by the logarithm
+    of their number, unless the signs are clear.
+
+    Args:
+        reads: of each text its sentences and their signs.
+        vectors: the embeddings, sentences x dimensions.
+        head: the trained weights.
     """
     by_signs = np.vstack([read.rows for read in reads]) @ head.signs
     n_different: list[int] = []  # of the text of each sentence

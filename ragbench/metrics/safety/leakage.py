@@ -151,12 +151,12 @@ def leakage_findings(
 
 
 def stated_ids(text: str, known: Collection[str]) -> list[str]:
-    """Return the known ids of documents and chunks that a text states, in the order of the text,
-    without ids that a reader would take for words.
+    """Return the `known` ids of documents and chunks that a text states, in the order of the text.
 
-    Such an id has a digit and another sign, or six digits, or one of "_#:~/". A chunk of a known
-    document, "hr-17#3", states the document. Ids with white space are names, and web addresses are
-    there to be followed: neither is looked for.
+    Only ids that a reader would not take for words are looked for: those with a digit and another
+    sign, or six digits, or one of "_#:~/". A chunk of a known document, "hr-17#3", states the
+    document. Ids with white space are names, and web addresses are there to be followed: neither is
+    looked for.
 
     >>> stated_ids("See hr-17#3, vacation and policy_a.", ["hr-17", "vacation", "policy_a"])
     ['hr-17', 'policy_a']
@@ -190,6 +190,7 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
     for context in contexts:
         context_words = [folded(word) for word in WORD.findall(context)]
         n = _shortest_run(context, len(context_words))
+        # all runs of n words of the context
         rows = {tuple(context_words[i : i + n]) for i in range(len(context_words) - n + 1)}
         if not rows:
             continue
@@ -204,10 +205,11 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
 
 
 def _shortest_run(context: str, n_tokens: int) -> int:
-    """Return how many tokens in a row count as copied from a context, by the rules of `copied_runs`.
+    """Return how many tokens in a row count as copied from a context: as many as make 30 words, 12 of a
+    system prompt, or 90 % of a context of 12 words or more.
 
-    `n_tokens` is the number of tokens in the context. In scripts without spaces a word has several:
-    two letters are a word in Chinese.
+    `n_tokens` is the number of tokens in the context. In scripts without spaces a word has several
+    tokens: two letters are a word in Chinese.
     """
     n = _PROMPT_WORDS if is_prompt(context) else _COPIED_WORDS
     if n_tokens >= _MIN_WHOLE:
@@ -217,7 +219,9 @@ def _shortest_run(context: str, n_tokens: int) -> int:
 
 
 def _marked_places(text: str, values: Collection[str]) -> Iterator[_Place]:
-    """Yield the places of these values in any case, where they are no part of a longer word."""
+    """Yield the places of these secret values in upper or lower case, if they are not part of a longer
+    word. In scripts without spaces every place counts.
+    """
     begins = rf"(?:(?<!{SPACED})|(?!{SPACED}))"
     ends = rf"(?:(?!{SPACED})|(?<!{SPACED}))"
     for value in values:
@@ -292,6 +296,7 @@ def _phones(text: str) -> Iterator[_Place]:
                 regions, leniency = ("US",), Leniency.EXACT_GROUPING
             else:
                 continue
+        # lazily: the first region in which the number is valid ends the search
         tries = (
             PhoneNumberMatcher(raw, region, leniency=leniency, max_tries=3) for region in regions
         )
@@ -356,8 +361,10 @@ def masked_id(text: str) -> str:
 
 
 def _with_findings_masked(text: str, *, unmasked_kinds: tuple[str, ...]) -> str:
-    """Return a text with every finding masked, except for some kinds; works without the extra
-    `safety`. The keys in the environment are findings, too.
+    """Return a text with every leak masked ("an***"), except for leaks of some kinds ("email", ...).
+
+    The values of keys in the environment are leaks, too. Works without the extra `safety`, but then
+    some kinds are not found, see `leakage_findings`.
     """
     parts = []
     end = 0  # of the last finding that is masked

@@ -49,8 +49,8 @@ _KNOWN = frozenset(
 
 
 def windows(text: str) -> list[str]:
-    """Return the sentences of a text in order, long ones in overlapping pieces, then the sentences of its
-    decoded forms.
+    """Return the sentences of a text in order, then the sentences that are hidden in it (in Base64, for
+    example). Long sentences are in overlapping pieces.
 
     >>> windows("Hi there. Is it 3.5 m?")
     ['Hi there.', 'Is it 3.5 m?']
@@ -67,8 +67,8 @@ def windows(text: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """Return NFKC without invisible signs, look-alike letters and stacked accents; white space
-    becomes single spaces.
+    """Return a text as a reader sees it: in Unicode's form NFKC, without invisible signs, and with Latin
+    letters in place of look-alike ones and of stacked accents. White space becomes single spaces.
 
     >>> folded("Ｉｇｎо\\u200bre  t\\u0336h\\u0336is")
     'Ignore this'
@@ -147,10 +147,10 @@ def _hidden_readings(text: str) -> Iterator[str]:
 
 
 def _without_leet(match: re.Match[str]) -> str:
-    """Return a run of signs without blanks, in which leet is replaced by letters.
+    """Return a run of signs without blanks, with letters in place of leet: "1gn0re" -> "ignore".
 
-    Leet has letters and leet signs, so a part of the run is replaced only if a letter and a leet sign
-    are in it or follow it.
+    A run that has only letters or only leet signs, such as a number, is not leet. So a part of the run
+    is replaced only if a letter and a leet sign are in it or follow it.
     """
     run = match[0]
     last_letter = _LAST_LETTER.search(run)
@@ -169,6 +169,7 @@ def _without_leet(match: re.Match[str]) -> str:
 
 def _from_base64(encoded: str) -> str:
     """Return the text that was encoded; "" if it is not base64 of UTF-8."""
+    # the alphabet for URLs becomes the usual one, and missing padding is added
     padded = encoded.replace("-", "+").replace("_", "/") + "=" * (-len(encoded) % 4)
     try:
         return base64.b64decode(padded).decode("utf-8")

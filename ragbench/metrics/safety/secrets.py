@@ -63,8 +63,8 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
 def _named_secret(match: re.Match[str]) -> str:
     """Return the part of a named value ("password = ...") that is a secret; "" if none is.
 
-    That is its first word, if it looks like a password; else the whole value, if it is a phrase after
-    a name that always means a secret (the group "strong").
+    It is the first word of the value if this looks like a password; else the whole value if it is a
+    phrase after a name that always means a secret (the group "strong" of the match).
     """
     value = _named_value(match)
     first_word = (value.split() or [""])[0]
@@ -178,8 +178,10 @@ def _values_to_keep(prompt: str) -> list[str]:
 
 
 def _names_secret(match: re.Match[str], context: str) -> bool:
-    """Return True if the value of a match is a secret: no placeholder, and no plain word of the
-    sentence, as in "the password is required for ...".
+    """Return True if the value in a match ("the password is juniper") is a secret.
+
+    A placeholder is not one, nor is a plain word with which the sentence goes on, as in "the password
+    is required for ...".
     """
     if not match["strong"] and not match["phrase"]:
         return False
