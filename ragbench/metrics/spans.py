@@ -132,9 +132,14 @@ def score_spans(
 def _scores_at_depths(
     truth: Borders, n_truth: int, ranked: Sequence[Chunk], ks: Sequence[int]
 ) -> list[float]:
-    """Return the recalls at all depths, then the precisions, then the intersections over unions.
+    """Return the recalls of one question at all depths, then the precisions, then the intersections
+    over unions.
 
-    `n_truth` is the number of characters in `truth`.
+    Args:
+        truth: doc_id -> the ranges of its evidence.
+        n_truth: number of characters of evidence.
+        ranked: the chunks, best first.
+        ks: the depths: how many of the first chunks count.
     """
     hits = []  # characters of evidence in the chunks, per depth
     sizes = []  # characters of the chunks, per depth
@@ -210,10 +215,11 @@ def total_length(starts: Ints, ends: Ints) -> int:
 def evidence_chunks(
     dataset: Dataset, chunks: Sequence[Chunk], fraction: float
 ) -> dict[str, dict[str, int]]:
-    """Return query_id -> the relevant chunks with the grade 1: a chunk is relevant if it shares with an
-    evidence span at least `fraction` of the shorter of the two.
+    """Return query_id -> chunk_id -> 1 for the relevant chunks.
 
-    Evidence in no chunk counts as a further relevant chunk, with an id that no ranking has.
+    A chunk is relevant if the text that it shares with an evidence span is at least `fraction` of the
+    shorter of the two. Evidence in no chunk counts as a further relevant chunk, with an id that no
+    ranking has, so that it is missed in every ranking.
     """
     borders = _chunk_borders(chunks, dataset.cases)
     by_document = grouped(chunks, lambda chunk: chunk.doc_id)
@@ -227,7 +233,7 @@ def evidence_chunks(
             starts, ends = borders[span.doc_id]
             n_shared = np.minimum(ends, span.end) - np.maximum(starts, span.start)
             n_shorter = np.minimum(ends - starts, span.end - span.start)
-            is_relevant = n_shared >= np.maximum(fraction * n_shorter, 1)
+            is_relevant = n_shared >= np.maximum(fraction * n_shorter, 1)  # at least 1 character
             for position in np.flatnonzero(is_relevant).tolist():
                 grades[by_document[span.doc_id][position].chunk_id] = 1
             if not is_relevant.any():
@@ -286,7 +292,9 @@ def _range(chunk: Chunk) -> Range:
 
 
 def _borders(ranges: Iterable[Range], doc_ids: Iterable[str]) -> Borders:
-    """Return the borders of the ranges in these documents, and leave out all others."""
+    """Return doc_id -> the borders of its ranges: an array of two rows, the starts and the ends. Ranges
+    in other documents are left out.
+    """
     pairs_of: dict[str, list[tuple[int, int]]] = {doc_id: [] for doc_id in doc_ids}
     for doc_id, start, end in ranges:
         if doc_id in pairs_of:
@@ -315,8 +323,11 @@ def _n_covered(truth: Borders, ranges: Iterable[Range]) -> int:
 
 
 def _precision_omega(truth: Borders, chunk_borders: Borders) -> float:
-    """Return the fraction of evidence in the chunks that hold a character of it, each counted once; 0
-    if no chunk does.
+    """Return the precision of the best possible search: of the text in all chunks that hold a character
+    of the evidence, the fraction that is evidence. 0 if no chunk holds any.
+
+    Both arguments are doc_id -> an array of two rows, the starts and the ends of ranges: `truth` of
+    the evidence, `chunk_borders` of the chunks.
     """
     n_hits = n_read = 0
     for doc_id, spans in truth.items():
@@ -350,7 +361,7 @@ def _rankings(
         for chunk_id in scores:
             if chunk_id not in place_of:
                 raise DataError(unknown_chunk(chunk_id, case.query_id, len(chunks)))
-        # chunks of equal score by their places
+        # negative scores sort the best first, places break ties
         best_first = sorted((-score, place_of[chunk_id]) for chunk_id, score in scores.items())
         rankings.append([chunks[place] for _, place in best_first])
     return rankings
@@ -359,7 +370,9 @@ def _rankings(
 def _tokens(
     dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str
 ) -> dict[str, Tokens]:
-    """Return chunk_id -> its tokens, for the chunks in the rankings."""
+    """Return chunk_id -> its tokens, for the chunks in the rankings. Each document is cut into tokens
+    once, as a whole.
+    """
     chunks = {chunk.chunk_id: chunk for ranked in rankings for chunk in ranked}
     by_document = grouped(chunks.values(), lambda chunk: chunk.doc_id).values()
     tokens: dict[str, Tokens] = {}
@@ -367,6 +380,7 @@ def _tokens(
     for offsets, pieces in zip(token_offsets(texts, tokenizer), by_document, strict=True):
         starts = [piece.start for piece in pieces]
         ends = [piece.end for piece in pieces]
+        # of each chunk the first token, and the one after the last
         firsts, lasts = token_ranges(offsets, starts, ends)
         for piece, first, last in zip(pieces, firsts.tolist(), lasts.tolist(), strict=True):
             tokens[piece.chunk_id] = Tokens(offsets, first, last - first)
@@ -376,7 +390,13 @@ def _tokens(
 def _ranges_in_budget(
     budget: int, ranked: Sequence[Chunk], tokens: Mapping[str, Tokens]
 ) -> list[Range]:
-    """Return the ranges that are read of a ranking until the budget is used up; the last may be cut."""
+    """Return the ranges of text that are read if a ranking is read until `budget` tokens are used up. The
+    last range ends at the last token that fits.
+
+    Args:
+        ranked: the chunks, best first.
+        tokens: chunk_id -> its tokens.
+    """
     ranges = []
     n_left = budget
     for chunk in ranked:

@@ -98,8 +98,10 @@ def n_citations(answer: Answer) -> int:
 def by_stage(
     milliseconds: Mapping[str, float], choose: Callable[[float, float], float] = max
 ) -> dict[str, float]:
-    """Return milliseconds by stage: "search" is another name of "retrieve"; `choose` takes one
-    where both are given. Budgets of all questions together (`LATENCY_FIGURES`) are left out.
+    """Return stage -> milliseconds, with one name for each stage: "search" becomes "retrieve".
+
+    If both names are given, `choose` takes one of the two values. Figures of all questions together,
+    such as "p95" (`LATENCY_FIGURES`), are left out.
 
     >>> by_stage({"search": 40.0, "total": 900.0, "p95": 800.0})
     {'retrieve': 40.0, 'total': 900.0}
@@ -125,14 +127,14 @@ def is_latency_measure(name: str) -> bool:
 def latency_figures(
     cases: Sequence[Case], answers: Mapping[str, Answer]
 ) -> dict[tuple[str, float], float]:
-    """Return (figure, budget) -> milliseconds: the percentile or mean of the total latency over the
-    questions that have this budget for it.
+    """Return (figure, budget) -> its value in milliseconds, over all questions with this budget.
 
-    Answers that failed, or whose total was not measured, are left out; a budget without any other
-    answer has no figure.
+    A figure is a percentile ("p50", "p95", "p99") or the "mean" of the total latency. Answers that
+    failed, or whose total was not measured, are left out; a budget without any other answer has no
+    figure.
 
     Args:
-        cases: those whose `latency_budget_ms` names one of `LATENCY_FIGURES`.
+        cases: `latency_budget_ms` of a case may have a budget for a figure, such as {"p95": 800}.
         answers: query_id -> answer.
 
     >>> from ragbench.types import Answer, Case
@@ -164,13 +166,13 @@ def over_budget(
     budget_ms: Mapping[str, float],
     figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
 ) -> list[str]:
-    """List the stages that took longer than their budget, then the figures of all questions that
-    exceed theirs, each with a description.
+    """Return a description of each stage of an answer that took longer than its budget, then of each
+    figure over all questions ("p95", for example) that exceeds its budget.
 
     Args:
         latency_ms: stage -> milliseconds of one answer.
-        budget_ms: stage or figure -> milliseconds.
-        figures: from `latency_figures`.
+        budget_ms: stage or figure -> the milliseconds that it may take.
+        figures: (figure, budget) -> milliseconds, from `latency_figures`.
 
     >>> over_budget({"search": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800})
     ['total 900 ms > 800 ms']
@@ -196,10 +198,10 @@ def latency_in_budget(
     budget_ms: Mapping[str, float],
     figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
 ) -> float:
-    """Return 1 if every measured stage and figure that has a budget keeps within it, else 0; NaN
-    where nothing measured has one.
+    """Return 1 if everything that was measured and has a budget keeps within it, else 0; NaN if nothing
+    that was measured has a budget.
 
-    Stages that were not measured (a reply from the cache) are ignored. Arguments as of
+    Stages that were not measured (a reply from the cache) are ignored. For the arguments see
     `over_budget`.
 
     >>> latency_in_budget({"retrieve": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800, "generate": 700})
@@ -301,8 +303,10 @@ def _scores_of_failure(case: Case) -> dict[str, float]:
 def _scores_of_answer(
     case: Case, answer: Answer, figures: Mapping[tuple[str, float], float]
 ) -> dict[str, float]:
-    """Return the scores of an answer that did not fail, without outcome_correct; flags and citations if
-    the case asks for them, the price if it is known.
+    """Return measure -> score of an answer that did not fail. outcome_correct is not among them.
+
+    Scores of flags and citations are there if the case asks for them, cost_usd if it is known.
+    `figures` is from `latency_figures`.
     """
     scores = {}
     required = set(case.required_flags)

@@ -52,7 +52,8 @@ class TidyScores(PropertyTable):
         return self.pivot() if is_wide else super().unstack(*args, **options)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return query_id -> value for the name of a measure; else as any DataFrame.
+        """Return the values of a measure by query_id if `key` is its name; else what any DataFrame
+        returns.
 
         Raises:
             ConfigError: the measure is known, and not among these.
@@ -66,8 +67,8 @@ class TidyScores(PropertyTable):
 
 
 def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.DataFrame:
-    """Return query_id, measure, value; by measure, then by query. `values` has the shape (measures,
-    queries).
+    """Return a table of values as a tidy frame: a row (query_id, measure, value) for each value, by
+    measure, then by query. `values` has a row per measure and a column per query.
 
     >>> tidy(["q1", "q2"], ["RR"], [[1.0, 0.5]])
       query_id measure  value
@@ -90,8 +91,9 @@ def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.D
 def tidy_cases(
     cases: Sequence[Case], measures: Iterable[str], rows: Mapping[str, Mapping[str, float]]
 ) -> pd.DataFrame:
-    """Return the tidy frame of query_id -> measure -> value, in the order of the cases; NaN for a
-    missing value.
+    """Return scores of cases as a tidy frame (query_id, measure, value), in the order of the cases.
+
+    `rows` is query_id -> measure -> value; a missing value becomes NaN, which means unscored.
     """
     names = list(measures)
     query_ids = [case.query_id for case in cases]

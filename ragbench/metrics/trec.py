@@ -108,8 +108,10 @@ def refuse_duplicates(frame: pd.DataFrame, what: str) -> None:
 
 
 def to_frame(source: Any, kind: type) -> pd.DataFrame:
-    """Return judgements (`kind` int) or a run (float) in any form as query_id, doc_id and relevance
-    or score, checked.
+    """Return judgements or a run, in any form that a user may have them, as a checked frame.
+
+    Its columns are query_id, doc_id, and "relevance" (whole numbers) if `kind` is int, for
+    judgements, or "score" if it is float, for a run.
 
     >>> to_frame({"q": {"a": 1}}, int).to_dict("records")
     [{'query_id': 'q', 'doc_id': 'a', 'relevance': 1}]
@@ -132,7 +134,8 @@ def to_frame(source: Any, kind: type) -> pd.DataFrame:
 
 
 def _with_known_columns(source: pd.DataFrame, kind: type, columns: list[str]) -> pd.DataFrame:
-    """Return these columns of a frame, some of which may have the names of another tool (`_ALIASES`).
+    """Return the given columns of a frame. In it they may have the names of another tool, such as
+    "qid" (`_ALIASES`). `kind` is int for judgements, float for a run.
 
     Raises:
         DataError: one of them is missing.
@@ -151,11 +154,17 @@ def _with_known_columns(source: pd.DataFrame, kind: type, columns: list[str]) ->
 
 
 def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
-    """Return a frame (query, document, value; named by `columns`) from nested mappings, a mapping of
-    lists, an object with `to_dict`, or rows of three.
+    """Return a frame from records that are not a frame or a file.
+
+    `source` is {query_id: {doc_id: value}}, {query_id: [doc_id, ...]}, an object with `to_dict` that
+    returns one of these, rows (query, document, value), or the result of an evaluation, for a run.
+
+    Args:
+        columns: names of the frame's columns: of the query, the document and the value.
+        what: "run" or "qrels".
 
     Raises:
-        DataError: `source` has none of these forms; `what` ("run" or "qrels") is named in it.
+        DataError: `source` has none of these forms.
     """
     value = columns[2]
     if isinstance(source, list | tuple) and source and isinstance(source[0], str | Path):
@@ -182,7 +191,9 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
 
 
 def _rows_of_mapping(nested: Mapping[str, Any], what: str) -> list[tuple[Any, ...]]:
-    """Return (query, document, value) from query -> document -> value, or query -> documents."""
+    """Return rows (query, document, value) of a mapping query -> document -> value, in which a list of
+    documents may stand for the inner mapping. `what` is "run" or "qrels".
+    """
     rows = []
     for query_id, documents in nested.items():
         if isinstance(documents, list | tuple | set):
@@ -217,8 +228,10 @@ def _listed_values(doc_ids: Collection[str], what: str) -> dict[str, float]:
 
 
 def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
-    """Return the rows of a file of qrels (`kind` int) or of a run (float), with these names of columns:
-    query, document, number. A number that cannot be read stays a text, which the caller reports.
+    """Return the rows of a file of qrels (`kind` int) or of a run (float) in the format of TREC.
+
+    `columns` are the names of the query's, the document's and the number's column. If a number cannot
+    be read, all numbers stay texts, and the caller reports the wrong one.
 
     Raises:
         DataError: the file cannot be read, or a line has another number of columns.
@@ -252,10 +265,13 @@ def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
 
 
 def _wrong_line(path: Path, kind: type) -> DataError:
-    """Return the error that names the first line with a wrong number of columns."""
+    """Return the error that names the first line with a wrong number of columns: another one than most
+    lines of the file have.
+    """
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8", errors="replace") as file:
         lines = [(number, line.split()) for number, line in enumerate(file, 1) if line.strip()]
+    # number of columns -> number of lines that have as many, if the format allows it
     allowed_sizes = Counter(len(columns) for _, columns in lines if len(columns) in _COUNTS[kind])
     usual_size = 0
     if allowed_sizes:
@@ -303,7 +319,7 @@ def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
     """Return the frame with its column of grades (`kind` int) or scores (float) as numbers.
 
     Raises:
-        DataError: a grade is no whole number up to `MAX_GRADE`, a score no finite number.
+        DataError: a grade is not a whole number up to `MAX_GRADE`, or a score is not finite.
     """
     _, value = _NAMES[kind]
     numbers = frame[value]

@@ -71,9 +71,11 @@ class Weights:
 
     @cached_property
     def identity(self) -> str:
-        """Return a digest of a folder's files, or the revision on the hub, and the libraries'
-        versions: another version may compute other bits from the same weights. Missing files are
-        downloaded.
+        """Return a text that is the same as long as the model computes the same numbers.
+
+        It has the versions of the libraries, which may compute other bits from the same weights, and
+        the digest of a folder's files or the revision on the hub. Files of the hub that are not on
+        this machine are downloaded.
         """
         libraries = (
             f"sentence-transformers {version('sentence-transformers')} "
@@ -163,8 +165,8 @@ class Weights:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Load a model within this block without the libraries' progress bars, warnings and logs; their
-    settings are restored at its end.
+    """Silence progress bars, warnings and logs of the libraries during the block, in which a model is
+    loaded; restore their settings at its end.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -145,7 +145,7 @@ def _answer_in(table: Mapping[str, Any]) -> Any:
     """Return the first value among the fields for an answer that is not empty; None if there is none.
 
     A table is not an answer. A list is returned, although it is not one, so that it is refused later;
-    but not in the field "result", which may hold contexts.
+    but a list in the field "result" is passed over.
     """
     for name in ANSWER_FIELDS:
         value = table.get(name)

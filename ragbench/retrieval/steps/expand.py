@@ -75,7 +75,10 @@ class Expansion:
         """Ids of the passages that "merge" made of several chunks of a question."""
 
     def run(self, run: Run) -> Run:
-        """Turn query_id -> chunk_id -> score into query_id -> passage_id -> 1 / rank, best first."""
+        """Return the run with passages in place of chunks: query_id -> passage_id -> 1 / rank, best first.
+
+        A passage that lies within a better one of the same question is left out.
+        """
         expanded: Run = {}
         for query_id, scores in run.items():
             passages: list[Chunk] = []
@@ -103,10 +106,10 @@ class Expansion:
         return [self._passages_of(chunk.doc_id)[chunk.chunk_id] for chunk in chunks]
 
     def _merged(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Return one passage for each group of chunks that are neighbours in their document, best
-        first: a group has the rank of the best of its chunks.
+        """Join the found chunks that are neighbours in their document; return the passages, best first.
 
-        `chunks` come best first. The ids of passages of several chunks are added to `joined`.
+        `chunks` are the found ones, best first. A passage has the rank of the best of its chunks. Ids of
+        passages of several chunks are added to `joined`.
         """
         groups: list[list[Chunk]] = []
         for doc_id, chunks_of_document in grouped(chunks, lambda chunk: chunk.doc_id).items():
@@ -148,7 +151,9 @@ class Expansion:
         return self._passages[doc_id]
 
     def _ranges(self, chunks: Sequence[Chunk], document: Document) -> list[Range]:
-        """Return for each chunk of a document the range of characters that is handed over for it."""
+        """Return for each chunk of a document the range of characters (start, end) that is handed over in
+        its place. `chunks` are all chunks of the document, in its order.
+        """
         text = document.full_text
         number = int(self._step.number)  # the N of "window:N" and "parent:N"; 0 without one
         match self._step.name:
@@ -187,9 +192,16 @@ def _range_of(chunks: Sequence[Chunk]) -> Range:
 
 
 def _ranges_of_groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: str) -> list[Range]:
-    """Return for each chunk the range of the group of neighbours that it belongs to.
+    """Return for each chunk of a document the range of characters of its group.
 
-    Groups are made from the first chunk on; one of several chunks has at most `size` tokens.
+    A group is as many chunks in a row as have at most `size` tokens together; a longer chunk is a
+    group by itself. Groups are filled from the first chunk on.
+
+    Args:
+        chunks: all chunks of the document, in its order.
+        text: the text of the document.
+        size: maximum number of tokens in a group.
+        tokenizer: the tokenizer that counts.
     """
     [offsets] = token_offsets([text], tokenizer)
     starts = [chunk.start for chunk in chunks]

@@ -74,8 +74,8 @@ class FilteredRetriever:
     def search(self, queries: Queries, k: int) -> Run:
         """Return for each query the `k` best chunks that are allowed, best first.
 
-        Queries with fewer allowed chunks are searched again, four times as deep, until nothing more
-        matches.
+        If fewer than `k` of the chunks that were found are allowed, the query is searched again, four
+        times as deep, until there are `k` or the search finds nothing more.
         """
         pending = dict(as_queries(queries))  # queries that are searched deeper
         best_chunks: Run = {query_id: {} for query_id in pending}

@@ -112,8 +112,10 @@ def fused_search(
 def _rankings_of_wordings(
     retrievers: Sequence[Retriever], wordings: Mapping[str, Sequence[str]], depth: int
 ) -> dict[str, list[Ranking]]:
-    """Return query_id -> the rankings of `depth` chunks of its wordings: for the first wording one by
-    each retriever, then those for the second one, and so on.
+    """Return query_id -> its rankings (chunk_id -> score, best first), each of `depth` chunks.
+
+    A question has one ranking for each wording and retriever: first those of the first wording, by
+    one retriever after the other, then those of the second wording, and so on.
     """
     rankings_of: dict[str, list[Ranking]] = {query_id: [] for query_id in wordings}
     max_wordings = max(map(len, wordings.values()), default=0)
@@ -131,8 +133,10 @@ def _rankings_of_wordings(
 
 
 def _checked_fusion(returned: Any, rankings: Sequence[Ranking]) -> dict[str, float]:
-    """Return the ranking that a user's function made of several, its scores as floats; ConfigError if
-    it is not a mapping, or has a chunk that no ranking holds.
+    """Return the fused ranking that a user's function returned, with its scores as floats.
+
+    Raises:
+        ConfigError: it is not a mapping, or has a chunk that none of the `rankings` holds.
     """
     known = {chunk_id for ranking in rankings for chunk_id in ranking}
     if isinstance(returned, Mapping) and returned.keys() <= known:
@@ -143,8 +147,11 @@ def _checked_fusion(returned: Any, rankings: Sequence[Ranking]) -> dict[str, flo
 
 
 def check_fusion(fusion: str | Callable[..., Any], *, is_hybrid: bool, is_rewritten: bool) -> None:
-    """Refuse a fusion that a search could not use: `is_hybrid` if it searches by words and by meaning,
-    `is_rewritten` if it searches for several wordings of a question.
+    """Refuse a fusion (the rule that makes one ranking of several) that a search could not use.
+
+    Args:
+        is_hybrid: True if the search is by words and by meaning.
+        is_rewritten: True if it is for several wordings of a question.
 
     Raises:
         ConfigError: it is unknown, or has nothing to fuse: one search for one wording returns one

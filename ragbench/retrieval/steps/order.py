@@ -87,8 +87,15 @@ def _questions_with_texts(
     queries: Mapping[str, str],
     by_id: Mapping[str, Chunk],
 ) -> list[tuple[str, list[str]]]:
-    """Return for each query, by its id, its text and the texts of its chunks; DataError if the query
-    or a chunk is unknown.
+    """Return for each query its text and the texts of its chunks, in the order of `chunk_ids_of`.
+
+    Args:
+        chunk_ids_of: query_id -> ids of its chunks.
+        queries: query_id -> text.
+        by_id: chunk_id -> chunk.
+
+    Raises:
+        DataError: a query or a chunk is unknown.
     """
     questions = []
     for query_id, chunk_ids in chunk_ids_of.items():
@@ -109,8 +116,12 @@ def _scores(
     model: str | HostedReranker | Callable[..., Any],
     asking: Mapping[str, Any],
 ) -> list[float]:
-    """Return the score that a reranker of any kind gives to each text of each question, one question
-    after the other. `asking` are options for the requests to a server.
+    """Return the scores of a reranker for the texts of all questions, in one list, question by question.
+
+    Args:
+        questions: the text of each question, and the texts that are scored for it.
+        model: a reranker of any kind, see `rerank`.
+        asking: options for the requests to a server.
     """
     reranker = check_reranker(model)
     if isinstance(reranker, HostedReranker):
@@ -124,9 +135,11 @@ def _scores(
 
 
 def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
-    """Return the reranker that `model` is or names: a `HostedReranker` of a server, or the object or
-    function of a user, imported if it is named. None means a cross-encoder, which `model` names by
-    its folder or its name on the hub; it is not loaded.
+    """Return the reranker that `model` is or names.
+
+    That is a `HostedReranker`, which asks a server; or the object or function of a user, imported if
+    it is named. None means that `model` is the folder of a cross-encoder or its name on the hub, which
+    is not loaded here.
 
     Raises:
         ConfigError: `model` is none of these.
@@ -160,8 +173,8 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
 def _scores_of_user_model(
     questions: Sequence[tuple[str, Sequence[str]]], user_model: Any
 ) -> list[float]:
-    """Return the score that a user's model gives to each text of each question, one question after
-    the other. It is called once for each question that has texts.
+    """Return the scores of a user's reranker for the texts of all questions, in one list, question by
+    question. It is called once for each question that has texts.
     """
     scores: list[float] = []
     predict = getattr(user_model, "predict", None)
@@ -270,11 +283,15 @@ def diversify(
 def _by_marginal_relevance(
     relevance: Mapping[str, float], vectors: FloatArray, weight: float
 ) -> list[str]:
-    """Return the chunk ids in the order in which they are chosen: always the chunk with the highest
-    ``weight * relevance - (1 - weight) * similarity``, its highest cosine with a chosen one.
+    """Return the chunk ids in an order of relevant and various chunks (maximal marginal relevance).
 
-    `relevance` is chunk_id -> relevance from 0 to 1, `vectors` has the vector of each of these
-    chunks, `weight` is the w of "mmr:w".
+    The next chunk is always the one with the highest ``weight * relevance - (1 - weight) *
+    similarity``; its similarity is the highest cosine with a chunk that was chosen before.
+
+    Args:
+        relevance: chunk_id -> relevance from 0 to 1.
+        vectors: the vectors of these chunks, of length 1, one per row.
+        weight: the w of "mmr:w".
     """
     ids = [*relevance]
     rows = np.asarray(vectors, dtype=np.float64)
@@ -294,8 +311,12 @@ def _by_marginal_relevance(
 
 
 def _checked_order(returned: Any, known: Mapping[str, float]) -> list[str]:
-    """Return the ids of the chunks that a user's function has returned (chunks, or ids, or one of
-    them), each once; ConfigError if anything is among them that is not in `known`.
+    """Return the ids of the chunks that a user's function returned, each once.
+
+    `returned` is a list of chunks or of their ids, or a single one.
+
+    Raises:
+        ConfigError: something in it is not in `known`, whose keys are the ids of allowed chunks.
     """
     is_list = isinstance(returned, Sequence) and not isinstance(returned, str)
     chunks = returned if is_list else [returned]

@@ -174,7 +174,9 @@ def _lines(reply: Completion, count: int) -> list[str]:
 
 
 def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the texts that are not empty, each once whatever its letters and blanks."""
+    """Return the texts that are not empty; of texts that differ only in upper and lower case or in white
+    space the first.
+    """
     first: dict[str, str] = {}
     for text in texts:
         if text.strip():

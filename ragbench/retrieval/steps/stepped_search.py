@@ -233,8 +233,10 @@ class Search:
         return {"index": self._index_replies, "reranker": reranker_replies}
 
     def retrievers(self, queries: Mapping[str, str]) -> list[Retriever]:
-        """Return the retrievers whose rankings are fused: the lexical and the dense one of a hybrid,
-        else the index itself. With a filter each returns the chunks of allowed documents alone.
+        """Return the retrievers whose rankings are fused: the lexical and the dense one if the index is
+        a hybrid, else the index alone.
+
+        If there is a filter, each of them only finds chunks of documents that it allows.
         """
         retrievers: list[Retriever] = [self.index]
         if isinstance(self.index, Hybrid):
@@ -279,8 +281,9 @@ class Search:
     def _index_with_vectors(self, language: str) -> Dense:
         """Return a dense index of the chunks' own texts, whose vectors tell how similar chunks are.
 
-        It is the index of the search if that is dense. If the search indexed other texts, the chunks
-        are encoded again by its embedder; a search without vectors leaves them to wordllama.
+        If the search is dense, this is its own index, unless it holds other texts than those of the
+        chunks (the step "index_text"): then the chunks are encoded again by its embedder. If the
+        search has no vectors, the chunks are encoded by wordllama, a small embedder.
         """
         index: Any = self.index
         if isinstance(self.index, Hybrid):

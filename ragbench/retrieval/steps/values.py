@@ -92,8 +92,8 @@ class StepValue(NamedTuple):
 
 
 def read_step(parameter: str, value: Any) -> StepValue:
-    """Return the parsed value of a step's parameter: its name, and the number or text after the colon,
-    or a user's function. The name is empty for "".
+    """Return the value of a step's parameter, parsed: "name:5" into name and number, "name:text" into
+    name and text; a function, or "package.module:attribute", into that function. "" has no name.
 
     >>> read_step("fusion", "rrf:1")
     StepValue(name='rrf', number=1, function=None, text='')
