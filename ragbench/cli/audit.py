@@ -88,6 +88,7 @@ def audit_command(
     sheets = _sheets_by_criterion(labels or [], chosen)
     with requests.settings():
         name = llms.check_llm(judge).name
+        # `material`: the dataset and the chunks that belong to the answers
         answers, material = _right_answers(test_set, corpus, chosen)
         options = {**material, "n": n}
         sending = {"concurrency": concurrency, "timeout_s": timeout_s}
@@ -172,6 +173,7 @@ def _sheets_by_criterion(
         rows = read_sheet(path).dropna(subset="value")
         labelled = set(rows["criterion"])
         for criterion in criteria:
+            # `meant` is the built-in criterion of which it is another wording, if it is one
             if criterion.name in labelled or criterion.meant in labelled:
                 sheets[criterion.name].append(path)
     if labels and not any(sheets.values()):
@@ -248,5 +250,5 @@ def _run_audit(
     agreement: list[dict[str, Any]] = []
     if sheets:
         table = sheet_agreement(sheets, criterion, judge, **sending)
-        agreement = json.loads(table.to_json(orient="records"))
+        agreement = json.loads(table.to_json(orient="records"))  # as plain data, NaN as None
     return _Audit(criterion, probes, agreement)

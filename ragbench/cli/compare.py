@@ -56,7 +56,7 @@ def compare_command(
 
     Example: ragbench compare main.csv branch.csv --measure faithfulness --fail-if worse
     """
-    if any(map(_is_foreign, results)):
+    if any(map(_is_foreign, results)):  # a file of another tool
         loaded = None
         conclusion = foreign.conclude(
             [_path_or_result(name, database) for name in results],
@@ -172,6 +172,7 @@ def print_decision(
         return
     measure = conclusion.measure
     board = results.leaderboard(measure)
+    # the index of the board is the rank, from 0
     is_shown = (board.index < n_rows) | (board["name"] == conclusion.baseline)
     comparison = results.compare(baseline, measures=[measure], margin=margin)
     rows = report.leaderboard_rows(board[is_shown], measure, comparison)

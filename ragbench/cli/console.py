@@ -46,6 +46,7 @@ def clean_errors() -> Iterator[None]:
             raise ConfigError(str(exc)) from exc
         yield
     except (RagbenchError, OSError) as exc:
+        # True if the reader of the output has ended; another broken pipe is an error like others
         if isinstance(exc, BrokenPipeError) and _discard_unread_output():
             raise typer.Exit(_READER_ENDED) from exc
         with suppress(BrokenPipeError):  # nobody reads it

@@ -310,6 +310,7 @@ def _evaluate_into_folder(
             err=True,
         )
         return earlier
+    # its own earlier result may be replaced, anything else only by --force
     page.check_output(folder, force=force or earlier is not None)
     journal = folder / JOURNAL
     if force or (anew and earlier is not None):
@@ -335,7 +336,7 @@ def _print_data_changes(result: evaluation.Result, folder: Path) -> None:
     earlier_runs = _runs_next_to(folder, _what_is_asked(result.config))
     if not earlier_runs:
         return
-    made_at, config = max(earlier_runs, key=lambda run: run[0])
+    made_at, config = max(earlier_runs, key=lambda run: run[0])  # times sort as texts
     changes = data_changes(config, result.config) if made_at else ""
     if changes:
         typer.echo(f"Since the last run ({made_at[:16]}): {printable(changes)}.", err=True)
@@ -395,7 +396,7 @@ def _earlier_result(
     earlier_identity = config.get("made_from") if isinstance(config, dict) else None
     if not isinstance(earlier_identity, dict):
         return None
-    differing = difference(earlier_identity, identity)
+    differing = difference(earlier_identity, identity)  # names of the inputs; "" if all are equal
     if not differing:
         return evaluation.load_result(folder)
     if changes := data_changes(config, config_of(data)):
@@ -479,6 +480,7 @@ def _check_measured(result: evaluation.Result) -> None:
         typer.echo("Failed: nothing could be evaluated; the report states why.", err=True)
         raise typer.Exit(2)
     if result.judge_failed:
+        # the part of the result about the judge; there is exactly one
         [judging] = [part for part in result.perspectives if part.name == "judge"]
         raise ModelError(f"the judge decides nothing here: {judging.reason or judging.warning}")
     unscored = [row.measure for row in result.rows if row.value is None]

@@ -45,7 +45,7 @@ def fresh_testset(documents: str, requests: Requests) -> tuple[str, str]:
         )
     now = datetime.now(UTC)
     newest = newest_testset(Path("testsets"))
-    if newest is not None and now - newest[1] <= MAX_AGE:
+    if newest is not None and now - newest[1] <= MAX_AGE:  # (path, when it was made)
         path, _ = newest
     else:
         path = _generate_testset(documents, now, requests)
@@ -73,6 +73,7 @@ def _generate_testset(documents: str, now: datetime, requests: Requests) -> Path
         draft(docs=documents, output=path, limit=size, seed=seed, name=name)
         return path
     folder = Path("testsets", name)
+    # the exit status of `ragbench testset generate`: 0 if all requests succeeded
     status = generate(
         documents,
         output=folder,

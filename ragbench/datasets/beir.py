@@ -64,6 +64,7 @@ def load_beir_folder(
     for gold_by_query in gold_files.values():
         may_lack_judgements.update(_unanswerable(gold_by_query))
     unjudged = {query_id for query_id in cases if query_id not in qrels} & may_lack_judgements
+    # of these, the ones that no other split judges, to which they would belong
     for query_id in _judged_nowhere(unjudged, splits.values()):
         qrels[query_id] = {}  # an entry without documents keeps the query in the dataset
 
@@ -132,6 +133,7 @@ def read_corpus(path: Path) -> Mapping[str, Document]:
     # fields, so metadata are read by ourselves.
     metadata_by_id = unique_records(path, lambda record: document(record).metadata, "document")
     with warnings.catch_warnings(action="ignore"):
+        # id -> {"text": ..., "title": ...}, in file order, as `metadata_by_id` is
         fields_by_id = _beir_loader(corpus_file=str(path)).load_corpus()
     documents = {}
     for doc_id, fields in zip(metadata_by_id, fields_by_id.values(), strict=True):
@@ -184,7 +186,7 @@ def check_qrels(path: Path) -> Qrels:
     qrels: Qrels = {}
     rows = _numbered_rows(path)
     number, header = next(rows, (1, []))  # an empty file has an empty header, which is refused
-    with located(f"{path}, line {number}"):
+    with located(f"{path}, line {number}"):  # puts the place before an error's message
         _check_header(header)
     for number, row in rows:
         with located(f"{path}, line {number}"):
@@ -230,6 +232,7 @@ def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) 
     """
     items: dict[str, T] = {}
     line_of_id: dict[str, int] = {}
+    # pairs of a line's number and (id, item); an error of `parse` names the file and the line
     ids_and_items = parsed(path, lambda record: (identifier(record), parse(record)))
     for line, (record_id, item) in ids_and_items:
         if record_id in line_of_id:
@@ -265,6 +268,7 @@ def _beir_reads_alike(path: Path) -> bool:
                 return False
             if is_qrels:
                 last_column = line.split(b"\t")[-1]
+                # BEIR reads a quotation mark as that of CSV, and takes no grade such as 1.0
                 if b'"' in line or b"." in last_column:
                     return False
     return True

@@ -188,9 +188,9 @@ def _read_text(path: Path, doc_id: str, unread: _UnreadFiles) -> str:
     suffix = path.suffix.lower()
     if suffix not in _READERS:
         unread.kinds[suffix or "without an ending"] += 1
-        unread.n_media += _is_media(path)
+        unread.n_media += _is_media(path)  # images and the like, of which nobody expects a text
         return ""
-    read, expected = _READERS[suffix]
+    read, expected = _READERS[suffix]  # a function from bytes to text, and words for an error
     try:
         text = read(path.read_bytes())
     except MissingExtraError:
@@ -218,6 +218,7 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
         table = pyarrow.parquet.read_table(path).to_pylist()
     except (OSError, ValueError) as exc:
         raise DataError(f"{path} could not be read as a table: {exc}") from exc
+    # through JSON, so that dates and the like become texts
     rows: list[dict[str, Any]] = json.loads(json.dumps(table, default=str))
     return rows
 

@@ -64,6 +64,7 @@ def text_of_pages(pages: Sequence[str]) -> str:
     parts = []
     for line, following, after_next in zip(lines, next_lines, lines_after_next, strict=False):
         ends_paragraph = _ends_paragraph(line, following, usual_length)
+        # a heading is a paragraph of its own, so this line ends one
         if ends_paragraph or _is_heading(following, usual_length, before=line, after=after_next):
             parts.append(f"{line}\n\n")
         else:  # the paragraph continues
@@ -105,6 +106,7 @@ def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
     n_pages_with: Counter[str] = Counter()
     for margin in margins:
         n_pages_with.update(set().union(*margin.values()))  # each form once for a page
+    # a line that is on so many pages, or on all of a shorter document, is a running head or foot
     min_pages = max(2, min(_REPEATED, len(pages_of_text)))
     for page, margin in zip(pages_of_text, margins, strict=True):
         for row, line in enumerate(page):
@@ -145,7 +147,7 @@ def _is_divided_word(line: str, following: str, word_counts: Counter[str]) -> bo
     right = right_match[0] if right_match else ""
     if word_counts[f"{left}{right}".casefold()] > 0:
         return True
-    if left == "" or not right[:1].islower():
+    if left == "" or not right[:1].islower():  # a name follows: "Aix-" and "Marseille"
         return False
     is_known_with_hyphen = word_counts[f"{left}-{right}".casefold()] > 0
     are_words = word_counts[left.casefold()] > 0 and word_counts[right.casefold()] > 0

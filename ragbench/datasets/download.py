@@ -83,6 +83,7 @@ def beir_folder(name: str) -> Path:
         )
     archive, _, part = name.partition("/")  # cqadupstack.zip holds "cqadupstack/android" and others
     is_official = base == OFFICIAL_URL
+    # unknown, and close to a known name; another unknown name is asked for: it may be new
     is_misspelt = is_official and archive not in MD5 and nearest(archive, MD5)
     if is_misspelt or not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
         raise ConfigError(unknown("BEIR set", name, MD5))
@@ -182,7 +183,7 @@ def _download(url: str, archive: Path) -> None:
         try:
             _watch(process, archive, n_expected, bar)
         finally:
-            process.kill()
+            process.kill()  # it still runs if `_watch` gave up; an ended process is left as it is
     if process.returncode:
         raise _FailedTryError(_last_line(log.read_bytes()))
     n_arrived = _size(archive)
@@ -210,7 +211,7 @@ def _watch(
     while process.poll() is None:
         time.sleep(0.02)
         n_arrived = _size(archive)
-        bar.update(n_arrived - bar.n)
+        bar.update(n_arrived - bar.n)  # by the bytes that the bar has not counted yet
         if n_arrived > (n_expected or _MAX_ARCHIVE_BYTES):
             raise _FailedTryError(
                 f"{n_arrived} bytes arrived, {n_expected or 'far fewer'} were expected"
@@ -236,7 +237,7 @@ def _look_up(url: str) -> tuple[str, int | None]:
     """
     import httpx
 
-    timeout = httpx.Timeout(_STALL_S, pool=None)
+    timeout = httpx.Timeout(_STALL_S, pool=None)  # seconds; no limit for a free connection
     with (
         Bounds(url, same_host=True).client(timeout=timeout) as client,
         client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,

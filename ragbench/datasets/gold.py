@@ -122,8 +122,9 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
         line_number, line = gold[case.query_id]
         with located(f"{path}, line {line_number}"):
             quoted = _spans_of_quotes(line, dataset.corpus)
+        # a span for each selected sentence, None where its passage does not have it
         selected = _spans_of_selected_sentences(line, dataset.corpus)
-        if None in selected:  # a sentence that its passage does not have
+        if None in selected:
             incomplete.append(case.query_id)
         spans = [*quoted, *filter(None, selected)]
         cases.append(_labelled(case, line, spans))
@@ -148,11 +149,12 @@ def _labelled(case: Case, line: GoldLine, spans: Sequence[Span]) -> Case:
     first_short_answer = wordings[0] if wordings else None
     first_full_answer = _grounded_answer(pieces).answer
     answer = line.answer or first_full_answer or first_short_answer
-    unknown_fields = line.model_extra or {}
+    unknown_fields = line.model_extra or {}  # pydantic keeps fields there that the format lacks
     extra = {name: value for name, value in unknown_fields.items() if value is not None}
     return replace(
         case,
         reference_answer=answer or case.reference_answer,
+        # one fact, which is stated if any of its wordings is
         gold_facts=(wordings,) if wordings else case.gold_facts,
         expected_outcome=line.outcome or case.expected_outcome,
         evidence=tuple(dict.fromkeys((*case.evidence, *spans))),

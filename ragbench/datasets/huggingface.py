@@ -67,7 +67,7 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
         )
     corpus_source = _choose_split(repo, f"{prefix}corpus", ("corpus", split))
     queries_source = _choose_split(repo, f"{prefix}queries", ("queries", split))
-    corpus = mapped(_unique_records(corpus_source, document, "document"))
+    corpus = mapped(_unique_records(corpus_source, document, "document"))  # a large one on disk
     cases = {query.query_id: query for query in _unique_records(queries_source, case, "query")}
     qrels = _read_qrels(_Source(qrels_repo, qrels_config, split))
     is_local = os.path.isdir(_location(repo))
@@ -245,7 +245,7 @@ def _translated_errors(repo: str) -> Iterator[None]:
             f"hf:{repo} is not a name of a repository; expected 'hf:<owner>/<name>'"
         ) from exc
     except (datasets.exceptions.DatasetGenerationError, ValueError, RuntimeError) as exc:
-        cause = exc.__cause__ or exc
+        cause = exc.__cause__ or exc  # a DatasetGenerationError itself tells nothing
         raise DataError(
             f"hf:{repo} could not be read: {type(cause).__name__}: {str(cause)[:300]}; {_LAYOUT}"
         ) from exc

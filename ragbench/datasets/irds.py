@@ -87,6 +87,7 @@ def _qrels(source: Any, name: str, flaws: Flaws) -> Qrels:
         with located(name):
             new_grade = grade(row.relevance)
         judged = qrels.setdefault(query_id, {})
+        # the grade of an earlier row; the new one, which is put in, if this row is the first
         earlier_grade = judged.setdefault(doc_id, new_grade)
         if earlier_grade != new_grade:
             flaws[flaw].append(query_id)
@@ -105,6 +106,7 @@ def _find_complete_id(registry: Any, dataset_id: str, split: str) -> str:
     Raises:
         ConfigError: neither `dataset_id` nor `<dataset_id>/<split>` is complete.
     """
+    # the default split also stands for "no split named"
     may_be_whole = split == "test" or dataset_id.endswith(f"/{split}")
     if may_be_whole and _is_complete(registry, dataset_id):
         return dataset_id

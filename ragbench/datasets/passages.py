@@ -81,6 +81,7 @@ class Texts:
         start_in_folded = self._folded_document(doc_id).text.find(folded_text)
         if start_in_folded < 0:
             return None
+        # from places in the folded text to places in the document
         span = self._original_span(doc_id, start_in_folded, start_in_folded + len(folded_text))
         return span.start, span.end
 
@@ -119,7 +120,7 @@ class Texts:
         spans = []
         is_exact = False
         # only documents with all of its four rarest words are searched
-        for number in self._holders_of_all(rarest_first[:4]):
+        for number in self._holders_of_all(rarest_first[:4]):  # their positions in `self._ids`
             doc_id = self._ids[number]
             bounds = self.within(text, doc_id)
             if bounds is None:
@@ -180,6 +181,7 @@ class Texts:
         These hold many of its rarest words, at least half as many as the document that holds most.
         `rarest_first` has the words of the passage.
         """
+        # `self._holding`: word -> the numbers of the documents that hold it
         rare_words = [word for word in rarest_first if word in self._holding][:_MAX_VOTERS]
         n_shared: Counter[int] = Counter()  # number of a document -> how many of them it holds
         for word in rare_words:

@@ -75,6 +75,7 @@ def load_pydoc(split: str = "test") -> Dataset:
     qrels = {}
     spans_by_query = {}
     for record in records:
+        # of each quote every place where a topic has it; () if none has
         spans_of_quotes = [find_spans(quote["quote"]) for quote in record["evidence"]]
         cases.append(_case(record, spans_of_quotes))
         qrels[record["query_id"]] = _grades(record, spans_of_quotes)

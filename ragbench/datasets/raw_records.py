@@ -108,7 +108,7 @@ def _split_conversation(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     speakers = speakers_and_utterances[::2]
     utterances = [utterance.strip() for utterance in speakers_and_utterances[1::2]]
     questions = [number for number, speaker in enumerate(speakers) if speaker == "user"]
-    if start or not questions:
+    if start or not questions:  # a text that only mentions "|user|:", or nobody asks in it
         return text, ()
     turns = []
     for number, next_number in pairwise(questions):
@@ -133,7 +133,7 @@ def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:
         DataError: the pair is judged already, with another grade.
     """
     judged = qrels.setdefault(query_id, {})
-    earlier = judged.setdefault(doc_id, value)
+    earlier = judged.setdefault(doc_id, value)  # the new value if there was none
     if earlier != value:
         raise DataError(
             f"query {query_id!r} and document {doc_id!r} are judged {value} here and {earlier} "

@@ -49,7 +49,7 @@ def context_chunks(
         for chunk_id, score in run.get(query_id, {}).items():
             if chunk_id not in place_of:
                 raise DataError(unknown_chunk(chunk_id, query_id, len(place_of)))
-            ranked.append((-score, place_of[chunk_id]))
+            ranked.append((-score, place_of[chunk_id]))  # best first, equal scores by place
         ranked.sort()
         best[query_id] = [chunks[place] for _, place in ranked[:k]]
     return best
@@ -83,7 +83,7 @@ def cut_to_budget(
         raise ConfigError(
             f"max_context_tokens is {max_context_tokens}; expected 1 or more, or None for no limit"
         )
-    n_tokens = _n_tokens_of_chunks(contexts)
+    n_tokens = _n_tokens_of_chunks(contexts)  # chunk_id -> its number of tokens
     kept = {}
     cut = {}
     emptied = []  # questions that have chunks, of which none fits
@@ -213,7 +213,7 @@ def generate_answers(
         timeout_s=timeout_s,
         label="answers",
     )
-    reply_to = dict(zip(prompts, completions, strict=True))
+    reply_to = dict(zip(prompts, completions, strict=True))  # query_id -> the reply
     answers = []
     for query_id, contexts in kept.items():
         cut_ids = cut.get(query_id, ())

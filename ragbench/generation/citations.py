@@ -29,15 +29,16 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     """
     cited: list[str] = []
     context_of = {number: context for number, context in enumerate(contexts, 1) if context}
+    # `_blank_code` puts a blank for each sign of code, so that places stay the same
     for brackets in _BRACKETS.finditer(_blank_code(text)):
         ids = _cited_ids(brackets[1], contexts)  # as in [rail#0]; [] if the brackets hold no ids
         citation = _CITATION.fullmatch(brackets[0])  # by numbers, as in [1-3]
         if ids:
             cited += ids
         elif citation is not None:
-            for number in _expand_ranges(citation[1]):
+            for number in _expand_ranges(citation[1]):  # 1, 2, 3 for "1-3"
                 cited.append(context_of.get(number, f"invalid:{number}"))
-    return tuple(dict.fromkeys(cited))
+    return tuple(dict.fromkeys(cited))  # each once
 
 
 def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
@@ -49,7 +50,7 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
     >>> without_citations("It opened in 1889 [2]; see `a[1]`.")
     'It opened in 1889    ; see `a[1]`.'
     """
-    without_code = _blank_code(text)
+    without_code = _blank_code(text)  # as long as the text, with blanks in place of code
     signs = list(text)
     for brackets in _BRACKETS.finditer(without_code):
         is_citation = _CITATION.fullmatch(brackets[0]) or _cited_ids(brackets[1], contexts)

@@ -84,6 +84,7 @@ def flaw(draft: "Draft", passage: str, max_overlap: float) -> CheckOutcome | Non
     missing = [name for name, text in parts.items() if not text.strip()]
     if missing:
         return CheckOutcome("incomplete", f"it has no {' and no '.join(missing)}")
+    # a placeholder of the request, such as "<question>", that the model has copied
     if _FORM_OF_REQUEST.fullmatch(question.strip()):
         reason = f"its question, {question!r}, repeats the form of the request"
         return CheckOutcome("incomplete", reason)
@@ -141,12 +142,13 @@ def duplicates(
     if not questions:
         return []
     texts = [*known, *questions]
+    # (texts, dimensions), of length 1; rounded, as the last digits depend on the machine
     vectors = np.round(embedder.encode(texts), 6)
     distinct = list(range(len(known)))  # the numbers of the texts that have no twin before them
     twins: list[str | None] = []
     for i in range(len(known), len(texts)):
         cosines = np.round(vectors[distinct] @ vectors[i], 6)
-        if cosines.max(initial=0.0) >= MAX_SIMILARITY:
+        if cosines.max(initial=0.0) >= MAX_SIMILARITY:  # 0 if there is no text before it
             nearest = distinct[int(cosines.argmax())]
             twins.append(texts[nearest])
         else:
@@ -477,7 +479,7 @@ def _check_formally(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
     place = Texts({"": Document("", chunk.text)}).find(draft.quote)
     if place == NOWHERE:
         return replace(draft, state="unquoted", reason=STATES["unquoted"])
-    in_chunk = place.holders[0]
+    in_chunk = place.holders[0]  # start and end count from the start of the chunk
     evidence = Span(chunk.doc_id, chunk.start + in_chunk.start, chunk.start + in_chunk.end)
     return replace(draft, evidence=evidence)
 

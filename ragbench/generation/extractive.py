@@ -92,6 +92,7 @@ def extract_answers(
     model = load_embedder(embedder)
     text_language = language_of(list(chunks.values()), language)
     uses_cosine = knows(model, text_language)
+    # the support that the best sentence needs; below it the answer is an abstention
     threshold = ABSTAIN_BELOW if uses_cosine else ABSTAIN_BELOW_BY_WORDS
     stems = Words(text_language)
     passages = _prepare_passages(chunks, model, stems)
@@ -172,6 +173,7 @@ def _support_of_sentences(
         sentences += passages.sentences_of[chunk.chunk_id]
     sentences = list(dict.fromkeys(sentences))  # each once, in the order of the contexts
     rows = [passages.row_of[sentence] for sentence in sentences]
+    # of each sentence its BM25 score, as a fraction of the highest possible one
     support = _bm25_fractions(question.words, [passages.word_counts[row] for row in rows])
     if uses_cosine:
         cosines = np.clip(passages.vectors[rows] @ question.vector, 0.0, 1.0)
@@ -281,6 +283,7 @@ def _cited_answer(
         return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results")
     ranked = sorted(support_of, key=lambda text: -support_of[text])[:MAX_SENTENCES]
     chosen = [text for text in ranked if support_of[text] >= KEEP_WITHIN * best_support]
+    # places sort in the order of documents, chunks and sentences
     place_of = _places(chosen, contexts, sentences_of)
     parts = []
     citations = []

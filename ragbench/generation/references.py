@@ -108,7 +108,7 @@ def _rank_relevant_documents(
     """
     grade_of = _relevant_documents(dataset, case)
     texts = [dataset.corpus[doc_id].full_text for doc_id in grade_of]
-    cosines = _cosines(model, question_vector, texts)
+    cosines = _cosines(model, question_vector, texts)  # of each document with the question
     sort_keys = []
     for (doc_id, grade), cosine in zip(grade_of.items(), cosines, strict=True):
         sort_keys.append((-grade, -cosine, place_of[doc_id], doc_id))

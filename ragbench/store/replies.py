@@ -95,9 +95,8 @@ class Request:
             self.provider,
             self.model,
             origin,
-            "-"
-            if self.system is None
-            else f"+{self.system}",  # no system prompt is not an empty one
+            # without a system prompt is another request than with an empty one
+            "-" if self.system is None else f"+{self.system}",
             self.prompt,
             str(int(self.max_tokens)),
             repr(float(self.temperature)),
@@ -299,9 +298,8 @@ def _move_to_shared_database() -> None:
         for row in rows:
             execute(f"INSERT INTO reply VALUES ({marks}) ON CONFLICT (key) DO NOTHING", row)
 
-    database.write(
-        insert, in_turn=False
-    )  # each INSERT by itself, without waiting for other writers
+    # in_turn=False: each INSERT by itself, without waiting for other writers
+    database.write(insert, in_turn=False)
     _delete_local_copies([row[0] for row in rows])  # the first column is the key
 
 

@@ -267,6 +267,7 @@ def _decide(
         judgement = _judge_correctness(answer, question, evaluation_llm)
         explanation = _shortened(judgement.explanation)
         if judgement.value is None:
+            # without a value, and neither passed nor failed
             _record_check(labelled, "answer_correct", None, None, judgement.explanation)
             import pytest
 
@@ -326,7 +327,7 @@ def _recorded_answer(case: LabelledCase, results: Any, measure: str) -> Answer:
     """
     __tracebackhide__ = _hidden
     answer = _as_answer(case.query_id, results)
-    if reports.active is not None:
+    if reports.active is not None:  # the recorder of this test session; None outside of pytest
         reports.active.kept.append((case.source, answer))
     if answer.error is not None:
         _record_check(case, measure, None, False, answer.error)
@@ -349,6 +350,7 @@ def _as_answer(query_id: str, results: Any) -> Answer:
     if isinstance(results, Answer):
         return results
     if isinstance(results, Mapping):
+        # id -> score; the reply of a system has other values, such as a text
         is_ranking = all(isinstance(score, int | float) for score in results.values())
         if not is_ranking:
             return systems.read_answer(query_id, results)

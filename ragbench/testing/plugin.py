@@ -99,7 +99,7 @@ class McpClient:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the command's options `--ragbench-...`."""
     group = parser.getgroup("ragbench", "evaluation of retrieval-augmented generation")
-    for name, default, metavar, text in (
+    for name, default, metavar, text in (  # `metavar`: what the help writes for the value
         ("dataset", "pydoc", None, "what load_dataset takes (default: pydoc)"),
         ("corpus", "", "FOLDER", "the documents of a test set without any"),
         ("split", "test", None, "its split (default: test)"),
@@ -213,7 +213,7 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
     spec = str(_choices_for_test(request.config, request.node)["system"])
     _skip_if_unavailable(spec)
     systems_of_session = request.config.stash.setdefault(_SYSTEMS, {})
-    key = (spec, ragbench_dataset.source)
+    key = (spec, ragbench_dataset.source)  # a system is loaded over the documents of one source
     if key not in systems_of_session:
         try:
             systems_of_session[key] = systems.load_system(spec, ragbench_dataset)
@@ -294,7 +294,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
         pytest.skip(str(exc))
     with system:
         try:
-            system.tools()
+            system.tools()  # to see whether the server answers
         except ConfigError as exc:
             pytest.skip(f"the MCP server cannot be reached: {exc}")
         yield McpClient(system)
@@ -444,7 +444,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     recorded = reports.active
     if recorded is None:
         return
-    worker_output = getattr(config, "workeroutput", None)  # None in the main process
+    # pytest-xdist sends it from a worker to the main process, where it is None
+    worker_output = getattr(config, "workeroutput", None)
     if worker_output is not None:
         worker_output[_XDIST] = recorded.to_plain()
         return
@@ -516,7 +517,7 @@ def _evaluate_if_asked(config: pytest.Config, recorded: reports.Recorder) -> lis
     `fail_under`, a threshold that the session's answers have to reach.
     """
     report = config.getoption("--ragbench-report")
-    has_loaded_system = bool(config.stash.get(_SYSTEMS, {}))  # by a fixture
+    has_loaded_system = bool(config.stash.get(_SYSTEMS, {}))  # by the fixture `rag_system`
     has_answers = bool(recorded.checks) or has_loaded_system
     is_gated = _has_gate(config) and has_answers  # other tests have nothing to gate
     if not (report or is_gated):
@@ -595,5 +596,5 @@ def _evaluate_dataset(
     if report_path is not None:
         yield Outcome(f"report: {report_path}", good=True)
     if is_gated:
-        word, sentence = banner(result)
+        word, sentence = banner(result)  # such as "failed", and which threshold is missed
         yield Outcome(f"{word.upper()}: {sentence}", good=result.passed)
