@@ -306,7 +306,7 @@ class EvaluationSpec(BaseModel):
     ragbench.errors.ConfigError: limit is -1: input should be greater than or equal to 0
     >>> EvaluationSpec(critera="relevance")
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: unknown option 'critera'; did you mean 'criteria'? Known: perspectives, ...
+    ragbench.errors.ConfigError: unknown option 'critera'; did you mean 'criteria'?
 
     Raises:
         ConfigError: an unknown option, or a value that no evaluation can use.

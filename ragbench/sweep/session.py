@@ -256,8 +256,8 @@ class _Session:
         the measure is "".
 
         In a race, configurations answer in rounds, and those that are proven not to be the best are
-        dropped. The stored race of an earlier sweep is removed if this sweep runs all configurations
-        and does not continue it: with `force`, or without a measure.
+        dropped. The stored race of an earlier sweep is removed with `force`, and if this sweep runs all
+        configurations without a race.
         """
         if force or not (measure or only):
             (self.folder.path / RACE).unlink(missing_ok=True)
