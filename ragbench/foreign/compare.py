@@ -172,6 +172,7 @@ def compare(
         )
     measures = measure or measures
     sources, names = _split_sources(baseline, contender, others)
+    # the results of a sweep (`Results`) as the only argument: its configurations are compared
     is_sweep = contender is None and hasattr(baseline, "leaderboard")
     are_tidy = len(sources) > 1 and all(map(_is_tidy, sources))
     if is_sweep or are_tidy:
@@ -267,7 +268,7 @@ def fails(conclusion: Conclusion, fail_if: str) -> bool:
     """
     from ragbench.evaluation.decision import ORDER
 
-    first_failing = fail_if.replace("-", " ")
+    first_failing = fail_if.replace("-", " ")  # as the command spells it: "likely-worse"
     check_known("decision to fail at", GATES, first_failing)
     failing = ("not possible", *ORDER[ORDER.index(first_failing) :])  # `ORDER`: the best first
     decisions = [arm.decision for arm in conclusion.arms if arm.name != conclusion.baseline]
@@ -292,7 +293,7 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
     from ragbench.foreign.table_conclusion import conclude_tables
 
     results_by_source = [_results_in(source) for source in sources]
-    if results_by_source and all(results_by_source):
+    if results_by_source and all(results_by_source):  # every source is a folder of results
         return _conclude_results([*chain.from_iterable(results_by_source)], options)
     systems: list[Any] = []
     system_names: list[str] = []

@@ -54,7 +54,8 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
                 for measure, score in named_scores(value).items():
                     scores.setdefault(measure, score)
                 continue
-        # a column "result" may hold the score of one evaluation in an object
+        # a column that holds no scores is kept; only "result" may hold the score of one evaluation
+        # in an object
         flat[str(name)] = _result_cell(value) if column == "result" else value
     for measure, score in _annotation_scores(record, decimal_comma).items():
         scores.setdefault(measure, score)
@@ -103,10 +104,11 @@ def named_scores(value: Mapping[str, Any] | Sequence[Any]) -> dict[str, float]:
     if not isinstance(value, Mapping):
         return _scores_in_list(value)
     measure = measure_in(value)
+    # a mapping that is itself one named score
     if measure and any(name in value for name in _NUMBERS_AND_VERDICTS):
         return {measure: score_in(value)}
     scores = {}
-    for name, cell in value.items():
+    for name, cell in value.items():  # else a mapping of names to scores, or to records of one
         number = number_of(cell)
         if isinstance(cell, Mapping) and _is_score(cell):
             number = score_in(cell)

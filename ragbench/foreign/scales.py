@@ -119,7 +119,7 @@ def scale_of(
     Raises:
         ConfigError: a value lies outside of the declared bounds.
     """
-    known_values = np.array(values, dtype=float)
+    known_values = np.array(values, dtype=float)  # without missing ones
     known_values = known_values[~np.isnan(known_values)]
     higher_is_better = _higher_is_better(measure, lower, higher)
     if measure in bounds:
@@ -131,6 +131,7 @@ def scale_of(
             )
         return Scale(measure, (low, high), higher_is_better)
     known_bounds = _known_bounds(measure)
+    # A value outside shows that the measure is another one of the same name, so these do not count.
     if known_bounds is not None and _are_within(known_values, known_bounds):
         return Scale(measure, known_bounds, higher_is_better)
     if _are_within(known_values, _UNIT):
@@ -165,6 +166,7 @@ def is_known_measure(name: str) -> bool:
     """
     return (
         _known_bounds(name) is not None
+        # a name such as "recall", which is known at a depth
         or _AT_A_DEPTH.fullmatch(f"{_plain_name(name)}@1") is not None
     )
 
@@ -204,7 +206,7 @@ def checked_bounds(bounds: Mapping[str, Any]) -> dict[str, Bounds]:
     checked: dict[str, Bounds] = {}
     for name, pair in bounds.items():
         if isinstance(pair, str):
-            _, checked[name] = bounds_from(f"{name}={pair}")
+            _, checked[name] = bounds_from(f"{name}={pair}")  # a text such as "0..10"
             continue
         is_pair = isinstance(pair, tuple | list) and len(pair) == 2
         if not is_pair or not all(end is None or isinstance(end, int | float) for end in pair):

@@ -79,6 +79,7 @@ _NO_MEASURE_ENDS = (
     "_end_time",
     "_version",
 )
+# a name of a repeated run, such as "run 3" or "seed_42", not of a system
 _NUMBERED_RUN = re.compile(r"(run|rep|repeat|trial|try|seed|epoch)?[\s_#-]*\d+", re.IGNORECASE)
 _MAX_NAMES = 40  # of columns in a message
 _MAX_SYSTEMS = 200
@@ -147,6 +148,8 @@ def scored_rows(
             f"{source}: no column has ids or texts of questions, by which two tables could be paired; "
             f"expected one such as 'id' or 'question', found {listed(columns.names)}"
         )
+    # a table with a row per question and measure; the user's `measures` are columns, so then it is
+    # wide
     if columns.measure and columns.value and not measures:
         rows = _long_rows(records, columns, decimal_comma, source)
     else:
@@ -225,7 +228,7 @@ class _Columns:
         self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
         self.status = self.by_field.get("status", "")
         self.value = [*self._filled_columns(VALUES), ""][0]
-        # these two read the columns found above
+        # these two read the columns found above, so they come last
         self.measure = self._measure_column()
         self.systems = self._system_columns()
 
@@ -261,6 +264,7 @@ class _Columns:
         """Return True if a column called "name" has names of measures: few, and not one per question."""
         texts = [str(record.get(column)) for record in self.records]
         others = [name for name in self.ids if name != column]
+        # another column identifies the question, and each name is in two rows or more on average
         return bool(others or self.question) and len({*texts}) <= max(1, len(texts) // 2)
 
     def _system_columns(self) -> list[str]:
@@ -297,6 +301,7 @@ class _Columns:
             return False
         if field in _NO_MEASURES or field.endswith(_NO_MEASURE_ENDS):
             return False
+        # pandas calls a column without a name "Unnamed: 0"
         if field.startswith("unnamed:") or not field or name == self.question:
             return False
         if field.endswith("_label"):  # repeats in words the score in a column next to it
@@ -321,7 +326,7 @@ class _Columns:
     def score_cell(self, record: Record) -> Any:
         """Return the cell with the score in a row of one measure."""
         fields = {field: record.get(name) for field, name in self.by_field.items()}
-        if is_category(fields):
+        if is_category(fields):  # Langfuse's score in words, whose number is always 0
             return fields["string_value"]
         return record.get(self.value)
 
@@ -334,6 +339,7 @@ class _Columns:
 
 def _is_input(name: str) -> bool:
     """Return True for a column such as inputs/question, of MLflow and Azure, and for a record of inputs."""
+    # "attributes.input.value" -> head "input", rest "value"; a record of inputs has no rest
     head, _, rest = column_name(name).replace("/", ".").removeprefix("attributes.").partition(".")
     return head in _INPUTS and rest in (*fields.QUESTIONS, "value", "")
 
@@ -346,7 +352,7 @@ def _long_rows(
     cells_by_measure: dict[str, list[Any]] = {}
     for record in records:
         measure = printable(str(record.get(columns.measure, "")))
-        if is_blank(measure):
+        if is_blank(measure):  # the row has no score
             continue
         cell = columns.score_cell(record)
         cells_by_measure.setdefault(measure, []).append(cell)
@@ -400,7 +406,7 @@ def _column_numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
     cells hold numbers.
     """
     numbers = [number_of(cell, decimal_comma=decimal_comma) for cell in cells]
-    n_texts = numbers.count(None)
+    n_texts = numbers.count(None)  # None: another text; NaN: an empty cell
     values = [math.nan if number is None else number for number in numbers]
     n_numbers = sum(not math.isnan(value) for value in values)
     return values if n_numbers and n_numbers >= n_texts else []

@@ -105,10 +105,12 @@ def conclude_tables(
         )
         raise ComparisonError(f"no measure in common: {lists}")
     scales = _scales_of_measures(paired, bounds or {}, lower, higher)
-    # found before `declared`, which makes every measure a known one
+    # numbers that describe the questions; found before `declared`, which makes every measure a
+    # known one
     properties = _question_properties(paired)
     with declared(scale.as_measure() for scale in scales.values()):
         name, reason = _deciding_measure(paired, measure, properties)
+        # why another measure decides than in the baseline; "" if it is the same one
         changed = "" if measure else _changed_measure(tables[0], paired, name, properties)
         if changed and is_gate:
             raise ComparisonError(
@@ -150,7 +152,7 @@ def _load_tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTabl
             name = chr(ord("A") + number % 26)  # A, B, C ...
         tables_of_source = load_scores(source, name)
         if len(tables_of_source) > 1 and len(sources) > 1:
-            prefix = name or str(source)
+            prefix = name or str(source)  # several sources may name their systems alike
             for table in tables_of_source:
                 tables.append(replace(table, name=f"{prefix}: {table.name}"))
         else:
@@ -168,6 +170,7 @@ def _with_baseline_first(tables: Sequence[ScoreTable], baseline: str) -> list[Sc
     if not baseline:
         return list(tables)
     check_known("baseline", [table.name for table in tables], baseline)
+    # False (the baseline) sorts before True; the others keep their order
     return sorted(tables, key=lambda table: table.name != baseline)
 
 
@@ -334,6 +337,7 @@ def _n_scored(table: ScoreTable) -> dict[str, int]:
 def _n_missing(table: ScoreTable, measure: str) -> int:
     """Count the answers without a score: NaN, or none for all rows of a question."""
     n_nan = sum(math.isnan(row.scores[measure]) for row in table.rows if measure in row.scores)
+    # in a long table (a row per question and measure) a question may have no row of this measure
     asked = {(row.query_id, row.question) for row in table.rows}
     scored = {(row.query_id, row.question) for row in table.rows if measure in row.scores}
     return n_nan + len(asked - scored)
@@ -353,6 +357,7 @@ def _with_failures(
     for table in tables:
         rows = []
         for row in table.rows:
+            # a row without the measure is of a long table, in which another row has it
             if math.isnan(row.scores.get(measure, 0.0)):
                 row = row._replace(scores={**row.scores, measure: worst})
             rows.append(row)

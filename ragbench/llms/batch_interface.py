@@ -133,7 +133,7 @@ def _start_batches(
     no room for another. Requests that contain a stand-in for a missing reply are left out.
     """
     earlier = []
-    for llm in models:
+    for llm in models:  # batches of an earlier command
         pending = _submit_missing(llm, (), log)  # without requests it submits nothing
         earlier += [(llm, batch) for batch in pending]
     if earlier:
@@ -142,7 +142,7 @@ def _start_batches(
     for llm, requests in models.items():
         complete = [request for request in requests if STAND_IN not in request.prompt]
         started += [(llm, batch) for batch in _submit_missing(llm, complete, log)]
-        if started and llm.settings.max_cost is not None:
+        if started and llm.settings.max_cost is not None:  # one model at a time (see above)
             break
     return started
 
@@ -154,6 +154,7 @@ def _wait_for(batches: Sequence[tuple[StoredLLM, Batch]], log: Callable[[str], N
     unreadable: Counter[str] = Counter()
     while running:
         for llm, batch in list(running):
+            # a sentence while the batch is at work; `unreadable` counts replies without a state
             state = _poll(llm, batch, unreadable)
             if not isinstance(state, str):  # the outcomes: the batch has ended
                 running.remove((llm, batch))
@@ -175,6 +176,7 @@ def _submit_missing(
     directly (`_ask_directly`). Requests for which the budget has no room are not submitted. No other
     process submits for this model meanwhile.
     """
+    # a lock, which other processes respect
     with replies.claim(digest("batch", _account(llm))):
         running = _pending_with_ids(llm, log)
         submitted_keys = {request.key for batch in running for request in batch.requests}
@@ -186,8 +188,8 @@ def _submit_missing(
             _ask_directly(llm, first)
             missing.remove(first)  # also one that failed alone: a later call submits it
         while missing:
-            submitted = _submit(llm, missing)
-            if submitted is None:
+            submitted = _submit(llm, missing)  # as many as fit into one batch
+            if submitted is None:  # the budget has no room
                 break
             running.append(submitted)
             missing = missing[len(submitted.requests) :]
@@ -256,7 +258,7 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
     try:
         submissions.put(batch)  # before it is sent, so that a killed process leaves a trace of it
     except BaseException:
-        _forget(batch, 0.0)
+        _forget(batch, 0.0)  # it was not sent, so it costs nothing
         raise
     batch = batch._replace(id=_send_batch(llm, batch))
     submissions.put(batch)
@@ -277,6 +279,7 @@ def _send_batch(llm: StoredLLM, batch: Batch) -> str:
         return batch_id
     except RequestError as exc:
         has_no_interface = exc.status in _NO_INTERFACE
+        # the connection broke off, or the server failed after it may have taken the batch
         may_be_submitted = exc.paid or exc.status >= 500
         if has_no_interface or not may_be_submitted:
             _forget(batch, 0.0)
@@ -294,6 +297,7 @@ def _with_id(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch 
     for wait_s in (0.0, POLL_S):  # the submission may still be on its way, so ask twice
         time.sleep(wait_s)
         try:
+            # the ids of the provider's batches that may be this one, the likeliest first
             candidates = RetryPolicy().run(partial(llm.client.find, batch), Event())
         except RequestError as exc:
             raise _explained(batch, exc) from exc

@@ -176,7 +176,8 @@ def read_outcome(text: str) -> str:
     plain = _without_apology(plain)
     if _REFUSES.search(plain):
         return "blocked"
-    plain = _FROM.sub("", plain)
+    plain = _FROM.sub("", plain)  # "Based on the documents, ..."
+    # up to the first sign that ends a sentence, in Latin, Arabic, Indic and East Asian scripts
     first_sentence = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
     opening = first_sentence[0] if first_sentence else ""
     rest = plain[len(opening) :].strip()
@@ -210,6 +211,7 @@ def _is_too_long_to_abstain(plain: str) -> bool:
 
 def _without_apology(plain: str) -> str:
     """Return a text without "sorry, but" and the like at its begin, in any language."""
+    # the field `sorry` of every language in languages.toml
     apologies = _phrases_of_all_languages("sorry", r"^(?:%s)\b[\s,.:;!،。、！，-]*")
     contrasts = _phrases_of_all_languages("but", r"^(?:%s)\b[\s,،、，]*")
     for beginning in (_APOLOGY, apologies, contrasts):
@@ -236,6 +238,7 @@ def _abstains_in_other_language(opening: str) -> bool:
     opening = folded(opening)
     if _phrases_of_all_languages("unknown", r"(?<![a-zà-ÿ])(?:%s)").search(opening):
         return True
+    # English has patterns of its own (`_ABSTAINS`)
     if detect_language([opening], NO_LANGUAGE).code == "en":
         return False
     for language in LANGUAGES.values():
@@ -327,7 +330,7 @@ def without_thoughts(reply: str) -> str:
     """
     reply = _own_turn(reply.strip())
     end = _THOUGHT_ENDS.search(reply)
-    if _THOUGHT_BEGINS.match(reply):
+    if _THOUGHT_BEGINS.match(reply):  # a thought without an end leaves nothing
         return reply[end.end() :].strip() if end else ""
     if end is None:
         return reply

@@ -90,7 +90,7 @@ class StoredLLM:
             ModelError: no reply came.
         """
         request = self.request(prompt, system, max_tokens, temperature, schema, sample)
-        return self.known([request])[0] or self.fetch(request)
+        return self.known([request])[0] or self.fetch(request)  # known: None if it is not stored
 
     def request(
         self,
@@ -149,7 +149,7 @@ class StoredLLM:
         for reply in stored:
             completions.append(None if reply is None else self._completion(reply, cached=True))
         plan = active_dry_run()
-        if plan is None:
+        if plan is None:  # not a dry run
             return completions
         return plan.complete(self.name, requests, completions, shared=mode != "off")
 
@@ -265,6 +265,7 @@ class StoredLLM:
         """
         stop = stop or threading.Event()
         try:
+            # again after failures of short duration; `advice` ends the message of the last one
             reply = self._retry.run(
                 lambda: self._in_turn(request, timeout_s, stop, n_at_once),
                 stop,
@@ -288,7 +289,7 @@ class StoredLLM:
         replaces it. Without a maximum cost, or for a free model, the request is only sent.
         """
         has_maximum = self.settings.max_cost is not None
-        highest_cost = bound_of(request) if has_maximum else 0.0
+        highest_cost = bound_of(request) if has_maximum else 0.0  # 0 without a price, too
         if not highest_cost:
             reply: Reply = self.client.send(request, timeout_s)
             return reply
@@ -301,7 +302,7 @@ class StoredLLM:
             answered = True
             return reply
         except RequestError as exc:
-            if not exc.paid:
+            if not exc.paid:  # the provider certainly charges nothing
                 cost = 0.0
             raise
         finally:

@@ -119,6 +119,7 @@ def parameter_shares(results: Results, measure: str) -> pd.DataFrame:
         return pd.DataFrame()
     variance_of = {}
     for name, values in settings.items():
+        # for each configuration the mean of those with the same value of this parameter
         mean_of_group = means.groupby(values).transform("mean")
         variance_of[str(name)] = mean_of_group.var()
     shares = pd.Series(variance_of, dtype=float) / means.var()
@@ -141,6 +142,7 @@ def means_by_retriever(board: pd.DataFrame, measure: str) -> pd.DataFrame:
     """
     if board["retriever"].nunique() < 2 or board["chunking"].nunique() < 2:
         return pd.DataFrame()
+    # the first of several rows is the best, because a leaderboard begins with the best
     means = board.pivot_table(
         index="retriever", columns="chunking", values=measure, aggfunc="first", sort=False
     )
@@ -262,6 +264,7 @@ def _scored_arms(results: Results, board: pd.DataFrame, measure: str) -> pd.Data
     """Return the rows of a leaderboard whose configurations the measure can score; the index is the
     label, or the name where two configurations have the same label.
     """
+    # the name in place of every label that occurs twice
     labels = board["label"].mask(board["label"].duplicated(keep=False), board["name"])
     rows = board.set_axis(labels.map(plain))
     is_scored = rows["name"].isin(values_by_question(results, measure).columns)
@@ -325,7 +328,8 @@ def odd_questions(values: pd.DataFrame, results: Results, *, rows: int = 5) -> p
         return pd.DataFrame()
     is_moved = scored.max(axis=1) - scored.min(axis=1) >= _SAME
     moved = scored[is_moved]
-    sum_of_others = scored.sum() - moved  # question x configuration
+    # question x configuration: the configuration's sum over all other questions
+    sum_of_others = scored.sum() - moved
     correlations = moved.T.corrwith(sum_of_others.T)
     table = pd.DataFrame({"mean": moved.mean(axis=1), "discrimination": correlations})
     table = table[table["discrimination"] < -0.5]

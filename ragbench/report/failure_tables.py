@@ -115,7 +115,7 @@ def _fragments_of_headings(notebook: Path) -> dict[str, str]:
         return {}
     fragments = {}
     for cell in cells:
-        if "id" not in cell:
+        if "id" not in cell:  # a notebook of an old format: there is nothing to link to
             continue
         for output in cell.get("outputs", ()):
             markdown = "".join(output.get("data", {}).get("text/markdown", ""))
@@ -232,7 +232,7 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
                 }
             )
     columns = "name label intervention expected kept ci_low ci_high n p".split()
-    columns += _CHANGE.values()
+    columns += _CHANGE.values()  # correct, difference and its interval
     table = pd.DataFrame(rows, columns=columns)
     table["p_holm"] = adjusted_p_values(table["p"].to_numpy(float))
     return table.sort_values("p", kind="stable", ignore_index=True)
@@ -255,6 +255,7 @@ def _change_of_correct(result: Result, intervention: str) -> dict[Any, Any]:
         correct (the fraction under the intervention), difference (from the untouched answers),
         difference_ci_low, difference_ci_high; {} if no question has both.
     """
+    # correctness by the question's own labels, without and with the intervention
     columns = ["correct:untouched", f"correct:{intervention}"]
     pairs = result.wide.reindex(columns=columns).dropna()
     if pairs.empty:
@@ -278,6 +279,7 @@ def plain(text: str) -> str:
     import html
 
     escaped = html.escape(visible_line(text), quote=False)
+    # signs of Markdown; an underscore only at an edge of a word, as it marks nothing within one
     escaped = re.sub(
         r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])", lambda sign: f"&#{ord(sign[0])};", escaped
     )

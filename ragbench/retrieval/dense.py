@@ -32,7 +32,7 @@ from ragbench.types import Chunk, Embedder, EmbedderLike, Run, chunk_places
 
 _TEXTS_AT_ONCE = 20_000
 _NEAR = 2e-6  # processors differ by up to 4e-7 a cosine, and scores are rounded to 1e-6
-_PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
+_PAIRS_AT_ONCE = 20_000  # 120 MB for the two vectors of each pair, of 384 components
 
 
 @suggesting(**SEARCH_CALLS)
@@ -83,6 +83,7 @@ class Dense:
         if not queries or not self._chunk_ids:
             return {query_id: {} for query_id in queries}
         texts = list(queries.values())
+        # an embedder may encode queries in another way than chunks
         encode = getattr(self.embedder, "encode_queries", self.embedder.encode)
         query_vectors = _checked_vectors(encode(texts), len(queries), self.embedder)
 
@@ -143,7 +144,7 @@ class Dense:
         """
         if not (isinstance(self.embedder, TextEmbedder) and self.embedder.is_exact):
             return
-        near = _near_ties(rows, cosines)
+        near = _near_ties(rows, cosines)  # indices of pairs
         if not near.size:
             return
         # Each question and each chunk is encoded once; a pair has the place of both among them.
@@ -260,6 +261,7 @@ def _write_vectors(path: Path, chunks: LargeChunks, embedder: Embedder) -> None:
             part = _checked_vectors(embedder.encode(texts), len(texts), embedder)
             if start == 0:
                 shape = (len(chunks), part.shape[1])
+                # rows of float32, as `np.load` reads them
                 header = {"descr": "<f4", "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
             file.write(np.ascontiguousarray(part, dtype="<f4").tobytes())

@@ -62,6 +62,7 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
         package = f"ragbench-lab[{extras.get(url.drivername, '')}]"
         raise ConfigError(f"{name} needs a driver; pip install '{package}'") from exc
     except (SQLAlchemyError, OSError) as exc:
+        # the first line of the driver's own message, which SQLAlchemy keeps in `orig`
         reason, _, _ = str(getattr(exc, "orig", None) or exc).strip().partition("\n")
         raise DataError(f"the database {name} cannot be used: {reason}") from exc
 
@@ -116,6 +117,7 @@ def _create_tables_once(engine: Engine, name: str) -> None:
     `name` is the database in messages.
     """
     is_file = engine.dialect.name == "sqlite"
+    # since it was checked: its tables have to be created again
     was_deleted = is_file and not Path(str(engine.url.database)).exists()
     if engine in _ready and not was_deleted:
         return
@@ -139,7 +141,7 @@ def _create_tables(engine: Engine) -> str:
         connection.begin(),
     ):
         _lock(connection)
-        version = _version(connection) or tables.VERSION
+        version = _version(connection) or tables.VERSION  # of another process that was faster
         tables.metadata.create_all(connection)
         if not _version(connection):
             connection.execute(insert(tables.version).values(version_num=version))
@@ -174,6 +176,8 @@ def add_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bo
     it was new.
     """
     if not connection.execute(select(table.c.id).where(table.c.id == row["id"])).first():
+        # An IntegrityError: another process has inserted it meanwhile. The nested transaction alone
+        # is rolled back then, not the caller's.
         with suppress(IntegrityError), connection.begin_nested():
             connection.execute(insert(table), row)
             return True

@@ -91,6 +91,7 @@ def request_job(
     """
     name = f"once {uuid.uuid4().hex}"
     at = now()
+    # each job belongs to a schedule; one without times stands for a command that is run once
     row = {
         "id": content_id("schedule", client, name),
         "client_id": client,
@@ -154,11 +155,13 @@ def cancel_job(job_id: str, *, client: str | None = None, database: str = "") ->
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
+    # 130: the exit status of a program that the user interrupts
     ended = {"state": "cancelled", "exit_code": 130, "output": "cancelled", "ended_at": now()}
     statement = update(job).where(job.c.id == job_id, job.c.state.in_(("waiting", "running")))
     if client is not None:
         schedules = select(schedule.c.id).where(schedule.c.client_id == client)
         statement = statement.where(job.c.schedule_id.in_(schedules))
+    # without its holder, the worker notices at its next renewal that the job is no longer its own
     return bool(write(database, statement.values(**ended, holder="")))
 
 
@@ -195,7 +198,7 @@ def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[
     for row in rows:
         renewal = f"{row.holder} {row.lease_until}"
         last_renewal, seen_at = _RENEWALS.get((database, row.id), ("", 0.0))
-        if last_renewal != renewal:  # renewed since the last look
+        if last_renewal != renewal:  # renewed since the last look, or seen for the first time
             _RENEWALS[database, row.id] = (renewal, monotonic())
         elif monotonic() - seen_at >= lease_s:
             is_still_silent = and_(
@@ -239,6 +242,7 @@ def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
             "output": f"gave up: {_ATTEMPTS} workers died at it",
             "ended_at": timestamp(at),
         }
+        # a job that is free after so many attempts was lost by a worker each time
         connection.execute(update(job).where(is_free, job.c.attempts >= _ATTEMPTS).values(failed))
         claim = {
             "state": "running",
@@ -248,7 +252,7 @@ def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
         }
         candidates = select(job.c.id).where(is_free).order_by(job.c.due_at).limit(20)
         for job_id in connection.execute(candidates).scalars().all():
-            # none is changed if another worker was faster
+            # no row is changed if another worker was faster; then the next job is tried
             statement = update(job).where(job.c.id == job_id, is_free).values(claim)
             if connection.execute(statement).rowcount:
                 query = select(job.c.due_at, job.c.attempts, job.c.id.label("job_id"), schedule)
@@ -273,13 +277,14 @@ def complete_job(
         with _renewed_claim(change, database, lease_s) as lost:
             exit_code, output, folder = work(claimed, lost)
     except InterruptedError:
+        # this attempt does not count, because nothing failed: the worker was stopped
         back = {"state": "waiting", "holder": "", "lease_until": "", "attempts": job.c.attempts - 1}
         write(database, change.values(back))
         return None
     except (RagbenchError, OSError) as exc:
         exit_code, output, folder = 2, str(exc), None
     run_rows = None if folder is None else _rows_of_result(claimed, folder)
-    is_incomplete = folder is not None and run_rows is None
+    is_incomplete = folder is not None and run_rows is None  # it broke off before its result
     has_failed = exit_code not in (0, 1) or is_incomplete  # 1: targets were missed
     testset = None if has_failed else _testset_of_job(claimed)
     output = output[-_OUTPUT:]

@@ -71,9 +71,9 @@ def trend(
         n_watched = _count_watched(connection, newest_runs(connection, client, series))
         epochs = list(_drift_of_epochs(connection, rows, n_watched))
     _describe_changes(measure, rows)
-    for members, epoch in epochs:
+    for members, epoch in epochs:  # the runs of an epoch, and the result of its test for drift
         last = members[-1]
-        if not last["note"]:
+        if not last["note"]:  # unless the last run itself raised an alarm
             last["note"] = epoch.text
     frame = pd.DataFrame(rows)[_TREND]
     frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
@@ -139,12 +139,14 @@ def standing(connection: Connection, run: RunRow) -> Standing:
     client, series = run["client_id"], run["series"]
     n_watched = _count_watched(connection, newest_runs(connection, client, series))
     score = tables.score.c
+    # the measures of this run that are tested for drift
     watched = select(score.measure).where(score.run_id == run["id"], IS_WATCHED)
     measures = connection.execute(watched.order_by(score.measure)).scalars().all()
     result = Standing({}, {}, {})
     for measure in measures:
         rows = _rows_with_measure(connection, measure, series, client, run["epoch"])
         until_run = [row for row in rows if row["made_at"] <= run["made_at"]]
+        # one epoch, that of the run; it adds `change` to each of its runs
         for members, _ in _drift_of_epochs(connection, until_run, n_watched):
             _add_to_standing(result, measure, members, run["id"])
     return result
@@ -178,6 +180,7 @@ def _add_to_standing(result: Standing, measure: str, rows: Sequence[Json], run_i
 
 def _makes_up(gain: Change, loss: Change) -> bool:
     """Return True if a gain takes back at least half of an earlier loss."""
+    # `before` and `after` are the means before and after a change
     recovered = gain.after - loss.after
     lost = loss.before - loss.after
     return recovered / lost >= 0.5
@@ -342,6 +345,7 @@ def _drift_of_epochs(
         query_ids = sorted(questions[first["case_set"]])
         # a row per run, a column per question
         frame = pd.DataFrame(values, index=times, columns=query_ids)
+        # `drift` holds its rate of false alarms over so many measures that are tested side by side
         n_streams = max(1, n_watched[first["client_id"], first["series"]])
         epoch = drift(frame, streams=n_streams, fall=_FALL * _range_of(first))
         remaining_changes = list(epoch.changes)  # one for each "fall" and "rise", in order

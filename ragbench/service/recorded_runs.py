@@ -170,6 +170,7 @@ def newest_runs(connection: Connection, client: str | None, series: str = "") ->
     rows = connection.execute(query.order_by(run.made_at.desc(), run.id)).mappings().all()
     newest = []
     for members in grouped(rows, configuration_of).values():
+        # a dictionary, because two runs of the same time give two rows for one epoch
         runs_in_epoch = {row["epoch"]: row["n"] for row in members}
         newest.append({**members[0], "runs": sum(runs_in_epoch.values())})
     return newest

@@ -39,8 +39,12 @@ _DECIDING = (
 
 
 class ImportCounts(NamedTuple):
-    """The outcome of an import: runs that were added, runs that were known, and folder -> why it could
-    not be read.
+    """The outcome of an import.
+
+    Attributes:
+        added: the number of runs that were added.
+        known: the number of runs that the database had already.
+        failed: folder -> why it could not be read.
     """
 
     added: int
@@ -100,6 +104,7 @@ def store(connection: Connection, rows: Rows) -> bool:
     It is called in a transaction, which is committed by the caller.
     """
     run = rows.run
+    # runs with the same questions share one row of `case_set`
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
     if not add_once(connection, tables.run, run):
         return False
@@ -111,7 +116,7 @@ def store(connection: Connection, rows: Rows) -> bool:
         created_by=f"ragbench {run['kind']}",
         pairs=rows.pairs,
     )
-    connection.execute(insert(tables.run_number), {"run_id": run["id"]})
+    connection.execute(insert(tables.run_number), {"run_id": run["id"]})  # the database numbers it
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
     return True
@@ -182,7 +187,7 @@ def import_results(folder: str | Path, *, client: str = "", database: str = "") 
     failed = {}
     for path in result_folders:
         try:
-            rows = rows_of(load_result(path), path, client, "")
+            rows = rows_of(load_result(path), path, client, "")  # "": the default series
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
             continue
@@ -198,7 +203,7 @@ def import_results(folder: str | Path, *, client: str = "", database: str = "") 
 def _result_folders(folder: Path) -> list[Path]:
     """Return the folders of results below a folder, sorted, without hidden ones."""
     folders = set()
-    for name in ("scores.csv", "run.trec"):
+    for name in ("scores.csv", "run.trec"):  # every result has one of these files
         for path in folder.rglob(name):
             parts = path.relative_to(folder).parts
             if not any(part.startswith(".") for part in parts):
@@ -270,8 +275,9 @@ def _outcome(result: Result) -> Json:
 
     "passed" is None if nothing decides, "questions_passed" if no question passed or failed.
     """
-    verdict, _ = banner(result)
+    verdict, _ = banner(result)  # "passed", "failed", or "no verdict" if nothing decides
     n_decided = result.counts.get("passed", 0) + result.counts.get("failed", 0)
+    # category -> its pass rate, and the number of its questions that are scored
     categories = {row.category: [row.pass_rate, row.n_scored] for row in result.categories}
     return {
         "passed": verdict == "passed" if verdict in ("passed", "failed") else None,

@@ -223,13 +223,13 @@ def overdue(
     enabled = select(schedule).where(schedule.c.enabled)
     made_at_of = {(row.client_id, row.name): row.made_at for row in read_rows(database, enabled)}
     sentences = []
-    for row in schedule_rows(client=client, database=database):
+    for row in schedule_rows(client=client, database=database):  # paused ones, too
         made_at = made_at_of.get((row["client_id"], row["name"]))
         if made_at is None:  # the schedule is paused
             continue
         due = due_before(row["cron"], row["zone"], now - _LATE)
-        has_run = row["last_due"] >= due
-        if made_at < due and not has_run:
+        has_run = row["last_due"] >= due  # a job exists for this time or a later one
+        if made_at < due and not has_run:  # a schedule that is newer was not due yet
             sentences.append(
                 f"{row['name']} was due {due[:16]} UTC and did not run: the scheduler does not run; "
                 "start `ragbench serve`, or let cron call `ragbench schedule run-due`"
@@ -328,12 +328,13 @@ def run_due(
     plan_due(database, now)
     holder = new_holder()
     outcomes = []
+    # Within this time every claim is renewed, or its worker has been silent for a whole lease.
     wait_until = monotonic() + 1.2 * lease_s
     while True:
         claimed = claim_job(database, holder, lease_s)
         if claimed is not None:
             outcome = complete_job(claimed, holder, database, work, lease_s)
-            if outcome is not None:
+            if outcome is not None:  # None: another worker took the job over
                 outcomes.append(outcome)
         elif monotonic() < wait_until and has_expired(database):
             sleep(lease_s / 20)  # until its worker renews it, or has been silent for a lease
@@ -371,6 +372,7 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
             planned = select(job.c.id).where(is_of_schedule, is_planned)
             if is_newer or connection.execute(planned).first():
                 continue
+            # of several times that were missed only the last one is run
             connection.execute(delete(job).where(is_of_schedule, job.c.state == "waiting"))
             if row.client_id == EVERY_CLIENT:
                 _plan_for_each_client(connection, row, due, now)
@@ -385,7 +387,7 @@ def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: 
     """
     names = []
     for of_client in list(_schedules_of_clients(connection, row)):
-        add_once(connection, schedule, of_client)
+        add_once(connection, schedule, of_client)  # a row without times, the same at each due time
         insert_job(connection, of_client["id"], due)
         names.append(of_client["client_id"])
     done = {
@@ -415,7 +417,7 @@ def _schedules_of_clients(connection: Connection, row: Row[Any]) -> Iterator[dic
             "id": schedule_id,
             "client_id": client,
             "name": f"{row.name} {schedule_id[:12]}",
-            "cron": "",
+            "cron": "",  # it has no times, so `plan_due` and the lists leave it out
             "folder": folder.as_posix(),
             "command": json.dumps(_with_default_system(command, folder, root)),
             "options": json.dumps({"series": row.name}),
@@ -429,6 +431,7 @@ def _with_default_system(command: Sequence[str], folder: Path, root: Path) -> li
     The system is the first of these: systems/default.toml or .jsonl in the client's `folder`, those in
     the server's `root`, bm25. Any other command is returned unchanged.
     """
+    # the system is the only argument of an evaluation that is not an option
     names_system = any(not word.startswith("-") for word in command[1:])
     if AUTOMATIC not in command or names_system:
         return [*command]

@@ -107,7 +107,7 @@ def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
     labels = human_frame(human)
     judged_names = set(judged["configuration"])
     labelled_names = set(labels["configuration"])
-    names = judged_names | labelled_names
+    names = judged_names | labelled_names  # "" stands for no name
     if "" in names:  # a side that does not name its configuration is of the other side's only one
         if len(judged_names) > 1 or len(labelled_names) > 1:
             raise DataError(
@@ -118,6 +118,7 @@ def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
         name = max(names)  # the name on one side, "" on the other
         judged["configuration"] = name
         labels["configuration"] = name
+    # a row per label; the column `_merge` is "both" where there is a judgement
     joined = labels.merge(judged, on=KEYS, how="left", indicator=True)
     is_judged = joined["_merge"] == "both"
     if not is_judged.all():
@@ -254,7 +255,10 @@ def _statistics_with_intervals(
         resampled = [number for number in resampled if math.isfinite(number)]
         low = high = math.nan
         has_interval = math.isfinite(value) and len(resampled) > 0
-        if has_interval and name == "accuracy":  # no resample of 30 right verdicts has a wrong one
+        # for accuracy Wilson's interval, because no resample of 30 right verdicts has a wrong one:
+        # the bootstrap interval would have no width
+        if has_interval and name == "accuracy":
+            # the accuracy within each query
             rates = np.bincount(query, first == second) / np.bincount(query)
             low, high = wilson_interval(rates.sum(), n_queries, alpha)
         elif has_interval:

@@ -156,7 +156,7 @@ class MarginProof:
         n = int(self.table["n"].iloc[0])
         best_mean = self.table.set_index("name")["mean"][self.best]
         min_n = 2
-        if self.width < math.inf:
+        if self.width < math.inf:  # without bounds no number of queries is known to be too few
             min_n = min_queries_for_margin(self.margin / self.width, ALPHA / len(self.table))
         sentence = (
             f"None of {len(self.table)} configurations with a known cost is proven to be within "
@@ -236,7 +236,7 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
         possible_p = _largest_possible_p(lead, variance, width - margin, n)
     else:
         lead_in_errors[variance == 0] = -math.inf  # equal differences: p is 1
-        possible_p = np.zeros_like(lead)
+        possible_p = np.zeros_like(lead)  # no further rival is tried
     np.fill_diagonal(lead_in_errors, math.inf)  # no configuration is its own rival
     np.fill_diagonal(possible_p, 0)
     largest_p = np.zeros(n_columns)
@@ -247,6 +247,7 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
             values[:, column] - values[:, rival]
             for column, rival in zip(columns, rivals, strict=True)
         ]
+        # p of "the mean difference is -margin or less"; no difference can be below -width
         p_values = p_above(differences, [-width] * len(columns), -margin)
         largest_p[columns] = np.maximum(largest_p[columns], p_values)
         possible_p[columns, rivals] = 0  # this rival is done

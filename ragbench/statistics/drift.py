@@ -223,7 +223,9 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     path.iloc[repeated, _STATE] = "unchanged"
     path.iloc[scored_runs, _MEAN] = np.nanmean(table[scored_runs], axis=1)
     paired_level = 1 / (PAIRED_RUN_LENGTH * streams)
-    noise_level = 1 / (4 * RUN_LENGTH * streams)
+    noise_level = 1 / (4 * RUN_LENGTH * streams)  # an alarm takes a p below such a level
+    # neighbouring runs of a system without noise, whose difference can only be a change of the
+    # system
     pairs = _pairs_to_compare(different, repeated)
     changed_pairs, quiet_move = _test_pairs(values, pairs, paired_level, fall / 2, path)
     changes: list[Change] = []
@@ -239,6 +241,7 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     changes += in_noise
     n_questions = int((~np.isnan(table[different[-1]])).sum()) if len(different) else 0
     n_alike = _n_alike(paired_level)
+    # True: the last runs have no noise, so the next run is compared directly with the one before it
     repeats = _is_repeated_recently(different, repeated, len(table))
     if repeats:
         notice = 1 if n_questions >= n_alike else None
@@ -313,7 +316,7 @@ def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
         repeated: ascending positions of the runs that equal the run before them.
     """
     pairs = []
-    next_different = [*different[1:].tolist(), math.inf]
+    next_different = [*different[1:].tolist(), math.inf]  # after each different run
     for position in range(1, len(different)):
         before = int(different[position - 1])
         run = int(different[position])
@@ -342,6 +345,7 @@ def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
     if not differences.any():
         return 1.0, 0.0
     distance = abs(float(differences.sum())) / _length(differences)
+    # `_TIGHT` times the normal tail bounds p for any sizes of the differences, if signs are chance
     p = min(1.0, 2 * _TIGHT * float(ndtr(-distance)))
     return p, float(differences.mean())
 

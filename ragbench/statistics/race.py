@@ -41,7 +41,7 @@ from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import Floats, bounds_of
 from ragbench.statistics.thresholds import ALPHA, MARGIN
 
-ROUNDS = 16
+ROUNDS = 16  # after each of which configurations may stop
 _STAKES = (0.1, 0.95)  # fractions of the stake that could ruin
 _STEPS = 500  # supposed means, from the smallest value to the largest
 
@@ -104,12 +104,13 @@ def run_race(
             break
         if led:
             leader = led[-1]
+            # of this round's draws, as logarithms: sums are the growth over several draws
             growth = _growth_against_leader(values, costs, leader, end, margin)[start:]
             peak = np.maximum(peak, capital + np.cumsum(growth, axis=0).max(axis=0))
             capital = capital + growth.sum(axis=0)
             is_running = steps == 0
             may_stop = is_running & (peak >= -math.log(alpha))
-            may_stop[led] = False
+            may_stop[led] = False  # a configuration that has led is never stopped
             candidates = np.flatnonzero(may_stop)
             largest_first = candidates[np.argsort(-peak[candidates], kind="stable")]
             stopped = largest_first[: is_running.sum() - 2]  # two always stay
@@ -118,6 +119,7 @@ def run_race(
         means = _means_of_arms(values[:end])
         means = np.where(steps == 0, means, -1)  # a stopped configuration cannot lead
         best = _cheapest_near_best(means, costs, margin / 2)
+        # the first round has no leader yet, so it only chooses one
         if not led or means[best] > means[led[-1]] + margin:
             led.append(best)
         start = end
@@ -145,7 +147,9 @@ def _growth_against_leader(
     """Return the growth of the capital by the first `end` draws (draws, configurations) in the bets that
     each configuration is not better than the leader by the margin; a cheaper one, not better at all.
     """
-    tolerance = np.where(costs[leader] <= costs, margin, 0)
+    tolerance = np.where(costs[leader] <= costs, margin, 0)  # 0 for a cheaper configuration
+    # how far the leader is ahead, plus the tolerance (draws, questions, configurations): a mean of
+    # 0 or less is the claim that the configuration is better by the tolerance or more
     change = values[:end, :, leader, None] - values[:end] + tolerance
     leader_values = np.nansum(values[:, :, leader], axis=1)
     return _growth(change, tolerance - 1, leader_values)
@@ -208,9 +212,10 @@ def _lower_limits(values: Floats, bounds: tuple[int, int], population: int, alph
     """
     supposed_means = np.linspace(*bounds, _STEPS, endpoint=False)  # ascending
     no_control = np.zeros(population)
-    lowest = bounds[0] - supposed_means - 1e-9
+    lowest = bounds[0] - supposed_means - 1e-9  # the smallest possible value less each mean
     growth = _growth(values[..., None] - supposed_means, lowest, no_control)
     peak = np.maximum.accumulate(growth.cumsum(axis=0), axis=0)  # of the capital, by draw and mean
+    # refuted, as are all smaller supposed means (draws, means)
     is_refuted = np.logical_and.accumulate(peak >= -math.log(alpha), axis=1)
     n_refuted = is_refuted.sum(axis=1)
     return np.asarray(supposed_means[np.maximum(n_refuted - 1, 0)])
@@ -335,6 +340,8 @@ class Race:
             leader_arm = self.drops.leaders[arm]
             leader = names[leader_arm]
             gains = self.values[:n_draws, :, arm] - self.values[:n_draws, :, leader_arm]
+            # alpha is shared by all configurations but the leader, so that all intervals hold at
+            # once
             lows, highs = self._interval(gains, -1, ALPHA / (len(names) - 1))
             low, high = lows[-1], highs[-1]  # after the last draw
             proven = f"not better than {leader} by {self.margin:g} or more"
@@ -352,6 +359,7 @@ class Race:
         where 1 is best, and ci_low, ci_high, the interval of its mean over all questions, which
         holds at any time.
         """
+        # the draws whose questions it has all answered
         n_draws = int(np.searchsorted(self.sizes, len(self.scores[name]), side="right"))
         arm = list(self.scores).index(name)
         values = self.values[:n_draws, :, arm]
@@ -366,5 +374,6 @@ class Race:
         """
         n = len(self.draws)
         low = _lower_limits(values, (lowest, 1), n, alpha / 2)
+        # an upper limit is the negative of a lower limit of the negative values
         high = -_lower_limits(-values, (-1, -lowest), n, alpha / 2)
         return low, high

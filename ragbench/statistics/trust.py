@@ -106,7 +106,7 @@ def draw_order(proxies: pd.DataFrame, *, seed: int = 0) -> list[str]:
     """
     rng = np.random.default_rng(seed)
     places = np.empty(len(proxies))  # in the order, from 0 to 1
-    strata = _strata(_standardised(proxies))
+    strata = _strata(_standardised(proxies))  # the number of each question's stratum
     for stratum in np.unique(strata):
         [rows] = np.nonzero(strata == stratum)
         # spread evenly over the order, from a random start on
@@ -175,7 +175,7 @@ def estimate_difference(
     size = n_open + len(settled)
     proxies = proxies.dropna(axis=1, how="all")
     share_open = n_open / size
-    settled_part = sum(settled) / size  # of the mean over all questions
+    settled_part = sum(settled) / size  # what they add to the mean over all questions
     proxy, naive = _first_proxy(proxies.mean() * share_open + settled_part)
     if n < min(FIRST, n_open):  # too few for an interval
         return Trust(size, n, None, None, None, "undecided", None, proxy, naive)
@@ -188,7 +188,7 @@ def estimate_difference(
     decided_after = next((look.n_labels for look in taken if look.decision != "undecided"), None)
     last = taken[-1]
     low, high = _interval_at(last, decided_after, looks, alpha, margin)
-    n_to_decide = _labels_to_decide(last, looks, margin) or n_open
+    n_to_decide = _labels_to_decide(last, looks, margin) or n_open  # all if no look decides
     return Trust(
         n=size,
         n_labelled=n,
@@ -240,12 +240,14 @@ def _looks_taken(
     rows = proxies.index.get_indexer(labels.index)
     y = np.asarray(labels, dtype=np.float64)
     taken = []
+    # `count`: the number of labels at the look
     for number, count in enumerate(looks.counts[looks.counts <= len(labels)]):
         open_mean, open_error = _estimate(x, strata, rows[:count], y[:count])
         middle = share_open * open_mean + settled_part
         error = share_open * open_error
-        freedom = count - strata.max() - 1
+        freedom = count - strata.max() - 1  # labels less the number of strata
         # half widths by the limit of each look, translated from the normal to Student's distribution
+        # (ndtr: normal probability; stdtrit: Student's quantile), because the error is estimated
         reaches = -error * stdtrit(freedom, ndtr(-looks.limits))
         decision = _decision(middle, reaches[number], margin)
         taken.append(_LookTaken(number, int(count), middle, error, freedom, reaches, decision))
@@ -262,7 +264,7 @@ def _interval_at(
     all looks at once. `decided_after` is the number of labels at the first look that decided.
     """
     no_earlier_look_decided = decided_after in (None, look.n_labels)
-    if no_earlier_look_decided:
+    if no_earlier_look_decided:  # none at all, or this one
         below, above = _stagewise_reaches(look, looks, alpha, margin)
     else:
         below = above = look.reaches[look.number]
@@ -278,8 +280,10 @@ def _stagewise_reaches(
     computed for a normal estimate (`_stagewise_distances`); numbers of standard errors are
     translated from Student's distribution to the normal one and back.
     """
+    # the estimate in standard errors, as a normal one (stdtr: Student's probability; ndtri: normal
+    # quantile); beyond 8 the probabilities cannot be told from 0 and 1
     z = np.clip(ndtri(stdtr(look.freedom, look.middle / look.error)), -8, 8)
-    margin_in_errors = 0.0
+    margin_in_errors = 0.0  # 0: the look did not decide "within the margin"
     if look.decision == "within the margin":
         margin_in_errors = margin / look.reaches[look.number] * looks.limits[look.number]
     distances = _stagewise_distances(z, look.number, looks, alpha, margin_in_errors)
@@ -374,7 +378,7 @@ def _looks(size: int, alpha: float) -> _Looks:
     counts = _label_counts(size)
     information = counts * size / (size - counts)
     alpha_of_looks = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
-    undecided = _START
+    undecided = _START  # the distribution of the score where no look so far has decided
     limits: list[float] = []
     for information_now, alpha_of_look in zip(information, alpha_of_looks, strict=True):
         limit = _limit_with_level(undecided, information_now, alpha_of_look)
@@ -415,7 +419,7 @@ class _Undecided(NamedTuple):
         """
         step = math.sqrt(information - self.information)  # the standard deviation of the change
         half = (high - low) / 2
-        positive = low + half * (_NODES + 1)
+        positive = low + half * (_NODES + 1)  # the nodes, moved from [-1, 1] to [low, high]
         scores = np.concatenate([-positive, positive])
         steps = (scores[:, None] - self.scores) / step
         # the normal density of each step (new scores, old scores)
@@ -434,6 +438,7 @@ def _limit_with_level(undecided: _Undecided, information: float, level: float) -
     root = math.sqrt(information)
     step = math.sqrt(information - undecided.information)
 
+    # brentq finds the z at which this is 0: the probability of a score beyond z, less `level`
     def excess(z: float) -> float:
         p_beyond: float = 2 * undecided.mass @ ndtr((undecided.scores - z * root) / step)
         return float(p_beyond - level)
@@ -456,6 +461,8 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
     roots = np.sqrt(looks.information)
     # no outcome after this look can be larger, unless it ends within the margin
     limits = looks.limits if margin else np.append(looks.limits[:now], z)
+    # true differences to try, in standard errors of this look; the limits are interpolated among
+    # them
     drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)
     slopes = drifts[:, None] / roots[now]  # of the score, per unit of information
     p_larger = np.zeros(len(drifts))  # the probability of a larger outcome under each drift
@@ -530,6 +537,7 @@ def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, fl
         sizes = np.array([n])
         counts = np.array([len(y)])
     stratum = strata[rows]  # of each label
+    # each label stands for its part of the stratum; the weights sum to 1
     weight: Floats = (sizes / n / np.maximum(counts, 1))[stratum]
     predicted, mean_predicted = _predicted(x, rows, y, weight)
     errors = y - predicted
@@ -565,7 +573,8 @@ def _unseen_squares(y: Floats, errors: Floats) -> float:
     certainty: a part of one squared unit, and more where few labels differ.
     """
     unit = 1.0
-    # differences of 0, 1/2 and 1 may be rare; other values are as large as the observed ones
+    # Labels that are all among 0, +-1/2 and +-1 may hide a rare difference of 1, so the unit is 1.
+    # Other labels hide nothing larger than the observed values, so these give the unit.
     if not np.isin(2 * y, np.arange(-2, 3)).all():
         unit = float((errors**4).sum() / (errors**2).sum())
     n_differing = len(y) * y.var() / unit
@@ -599,9 +608,10 @@ def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats
         means[in_fold] = mean_proxies @ slopes
     deviation = predicted - np.average(predicted, weights=weight)
     variance = np.average(deviation**2, weights=weight)
-    if variance <= 1e-12:
+    if variance <= 1e-12:  # equal predictions tell nothing about single questions
         return 0.0 * predicted, 0.0 * means
     covariance = np.average(deviation * y, weights=weight)
+    # how far the predictions follow the labels: the slope of the labels on them, from 0 to 1
     trust = min(max(covariance / variance, 0.0), 1.0)
     return trust * predicted, trust * means
 

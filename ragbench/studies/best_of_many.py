@@ -82,6 +82,7 @@ def choose_the_best(
         for n_arms, n_questions in itertools.product(ARMS, QUESTIONS):
             if n_arms > n_all_arms or n_questions > n_all_questions / 2:
                 continue
+            # a seed for each case, so that leaving one out does not change the others
             rng = np.random.default_rng([seed, number, n_arms, n_questions])
             for _ in range(draws):
                 choice = _choose_once(scores, n_arms, n_questions, rng)
@@ -131,7 +132,7 @@ def promises(choices: pd.DataFrame) -> pd.DataFrame:
         shrunken and real; `kept`: the fraction of the promised gain that is real; `no_gain`: the
         fraction of choices that are no better than the baseline on the other questions.
     """
-    is_no_gain = choices["real"] <= 0
+    is_no_gain = choices["real"] <= 0  # on the questions that did not choose
     groups = choices.assign(no_gain=is_no_gain).groupby(
         ["collection", "arms", "questions"], sort=False
     )

@@ -37,7 +37,9 @@ GENERATORS: dict[str, float] = {
 }
 """Generator -> its true mean difference; `draw_differences` states each."""
 
-_NEAR = 0.05  # a real difference of at least this is one; smaller ones are tilted to none
+# Pairs of real systems that differ by at least this have a true difference. The questions of other
+# pairs are weighted so that there is none (`tilted_weights`).
+_NEAR = 0.05
 
 
 class Experiment(NamedTuple):
@@ -164,7 +166,7 @@ def _real_experiments(
             scenario, truth, weights = without_difference, 0.0, tilted_weights(differences)
             if weights is None:
                 continue
-        questions = rng.choice(len(scores), n, p=weights)
+        questions = rng.choice(len(scores), n, p=weights)  # with replacement
         if n_missing[scenario]:  # else this scenario has enough, and the other one is awaited
             n_missing[scenario] -= 1
             yield Experiment(scenario, truth, scores[questions, first], scores[questions, second])
@@ -272,6 +274,7 @@ def _as_measures(scores: Floats) -> pd.DataFrame:
     score, with a made-up measure for each experiment.
     """
     n_experiments, n_questions = scores.shape
+    # names that `compare` knows as measures from 0 to 1
     measures = [f"span_recall@{number}tok" for number in range(1, n_experiments + 1)]
     return pd.DataFrame(
         {
@@ -319,7 +322,7 @@ def _rates(calls: pd.Series, truths: pd.Series) -> dict[str, Any]:
         calls: 1, -1 or 0, as from `call_tests`.
         truths: true mean differences.
     """
-    has_difference = bool(truths.iloc[0] != 0)
+    has_difference = bool(truths.iloc[0] != 0)  # of the first experiment, and so of all
     direction = np.sign(truths)
     return {
         "has_difference": has_difference,
