@@ -87,7 +87,7 @@ def toml_line(text: str, keys: Sequence[int | str]) -> int:
     [2, 3, 1]
     """
     lines = text.splitlines(keepends=True)
-    n_without_value = 0
+    n_without_value = 0  # lines of the longest valid part that does not hold the value
     for number in range(1, len(lines) + 1):
         try:
             data = tomllib.loads("".join(lines[:number]))
@@ -347,7 +347,7 @@ class LineFile:
         with self._appending:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:
-                file.truncate(self._size)  # removes an incomplete last line
+                file.truncate(self._size)  # removes an incomplete last line, of a write that failed
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -421,6 +421,7 @@ class _Hints:
             if call:
                 return f"; use {call}"
             is_object = owner is not self.cls
+            # `_is_of_frames`: pandas' frames have this name, such as sort_values
             if self.as_frame and is_object and _is_of_frames(name):
                 return f"; use {self.as_frame}.{name}"
         public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
@@ -772,8 +773,8 @@ def hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str]) 
     the call, that is meant.
     """
     near = names.get(option) or similar(option, [*known, *names])
-    near = names.get(near, near)
-    if near.isidentifier():
+    near = names.get(near, near)  # `similar` may return a key of `names`, whose meaning is wanted
+    if near.isidentifier():  # an option; else a call, or why there is no such option
         return f"; did you mean {near!r}?"
     reason = near.removeprefix("no option: ")
     if reason != near:

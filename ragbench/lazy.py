@@ -45,6 +45,7 @@ def attach(
             the nearest one.
         further_call: returns the call that a name outside of `calls` means, "" if it means none.
     """
+    # name -> the module of the package that has it; "" for a name that is itself a module
     modules = _modules_in(Path(file).with_suffix(".pyi"))
     names = sorted(modules)
     _calls_of[package] = {name.casefold(): call for name, call in calls.items()}
@@ -174,11 +175,11 @@ def _hint_of_name(package: str, name: str) -> str:
 
     is_root = package == _ROOT
     calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
-    is_plain = name.casefold() not in calls and not name.startswith("_")
+    is_plain = name.casefold() not in calls and not name.startswith("_")  # no call is known for it
     if not is_root and name in _names_of.get(_ROOT, ()):
         return f"; use rb.{name}"
     if is_plain:
-        for inner, names in _names_of_submodules().items():
+        for inner, names in _names_of_submodules().items():  # public module -> its names
             if name in names:
                 return f"; use rb.{inner}.{name}"
         call = _further_call_of[_ROOT](name)
@@ -206,7 +207,7 @@ def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
     from ragbench.hints import last_word, same_words
 
     noun = last_word(name)
-    at_root = same_words(name, _names_of[_ROOT])
+    at_root = same_words(name, _names_of[_ROOT])  # the name at the root that it means, or ""
     if last_word(at_root) == noun:
         return ""
     first_match = ""

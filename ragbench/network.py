@@ -110,7 +110,7 @@ class Bounds:
         Raises:
             OutOfBoundsError: the headers or the body did not arrive in time.
         """
-        timeouts = request.extensions["timeout"]
+        timeouts = request.extensions["timeout"]  # seconds; "pool" is the limit of the whole reply
         begun = time.monotonic()
         whole_s = timeouts["pool"] or threading.TIMEOUT_MAX
         headers_s = min(whole_s, timeouts["connect"] + timeouts["read"])
@@ -132,7 +132,7 @@ class Bounds:
 
         request.extensions |= {"trace": refuse_late_start, "arrived": arrived, "late": late}
         run_in_thread(send_in_thread)
-        exceeded_s = headers_s
+        exceeded_s = headers_s  # the time-out that the message names
         if _arrives(arrived, headers_s):
             exceeded_s = whole_s
             left_s = begun + whole_s - time.monotonic()
@@ -150,7 +150,7 @@ class Bounds:
             OutOfBoundsError: the response is a redirect that is not followed, or has another encoding.
         """
         extensions = response.request.extensions
-        if "arrived" in extensions:
+        if "arrived" in extensions:  # a thread waits for the headers (`_exchange`)
             extensions["arrived"].set()
         library = import_module(type(response).__module__.partition(".")[0])  # httpx or httpx2
         if response.has_redirect_location:
@@ -178,7 +178,7 @@ class Bounds:
         is_same_host = False
         with suppress(library.InvalidURL):
             target = source.join(location)
-            is_safe = target.scheme in (source.scheme, "https")
+            is_safe = target.scheme in (source.scheme, "https")  # not from https to http
             is_same_host = target.host == source.host and is_safe
         if self._same_host and is_same_host:
             return
@@ -234,6 +234,7 @@ class _Body:
         plain = piece
         if self._unzip is not None:
             try:
+                # one byte more than allowed at most: enough to see that it is too long
                 plain = self._unzip.decompress(piece, self._bytes_left + 1)
             except zlib.error as exc:
                 raise self._unreadable(f"the reply's gzip is damaged ({exc})") from exc
@@ -299,9 +300,10 @@ def _connection_with_more_bytes(stream: Any) -> Any:
     It has no public way to its connection.
     """
     connection = stream
+    # through the wrappers of httpx and httpcore; None from the first that lacks the attribute
     for attribute in ("_stream", "_httpcore_stream", "_stream", "_connection"):
         connection = getattr(connection, attribute, None)
     state = getattr(connection, "_h11_state", None)
-    if state is not None and state.trailing_data[0]:
+    if state is not None and state.trailing_data[0]:  # bytes that h11 has not read
         return connection
     return None

@@ -55,7 +55,7 @@ def read_records(
     def made_record(key: Any, item: Any) -> Record:
         is_text = isinstance(item, str)
         text = item if is_text else field_of(item, texts, f"an entry of {what}")
-        may_have_id = not is_text and not isinstance(given, Mapping)
+        may_have_id = not is_text and not isinstance(given, Mapping)  # a mapping's key is the id
         item_id = field_of(item, ids, "", key) if may_have_id else key
         if not isinstance(text, str):
             raise DataError(
@@ -86,7 +86,7 @@ def read_qrels(qrels: Any) -> dict[str, dict[str, int]]:
     for _, record in _keys_and_items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
         query_id = as_id(field_of(record, _JUDGED_QUERY_ID_FIELDS, "a judgement"))
         grades = judgements.setdefault(query_id, {})
-        value = field_of(record, _GRADE_FIELDS, "a judgement", 1)
+        value = field_of(record, _GRADE_FIELDS, "a judgement", 1)  # without a grade: relevant
         doc_id = as_id(field_of(record, DOC_ID_FIELDS, "it"))
         grades[doc_id] = grade(value)
     return judgements

@@ -119,7 +119,7 @@ class Progress:
         0:00:06, 30.0 a minute, 0:00:14 left". The time that has passed is left out if the line would
         be wider than `width`.
         """
-        n_new = self.n - self._n_at_start
+        n_new = self.n - self._n_at_start  # done since the start, which the speed is about
         counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]
         done = f"{' of '.join(counts)} {self._unit}"
         speed = []

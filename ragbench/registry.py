@@ -119,7 +119,7 @@ class Measure(metaclass=Suggesting):
             _check_own(self)
             declare(self)
             return
-        other_fields = fields(self)[1:]  # all but the name
+        other_fields = fields(self)[1:]  # all but the name, which is the first
         has_name_alone = all(getattr(self, each.name) == each.default for each in other_fields)
         known = find_measure(self.name) if has_name_alone else None  # Measure("nDCG@10")
         if known is not None:
@@ -282,7 +282,7 @@ def declare(measure: Measure) -> None:
             "name"
         )
     _own[measure.name] = measure
-    _registered.cache_clear()
+    _registered.cache_clear()  # it may remember that no measure has this name
 
 
 def declaration(measure: Measure) -> dict[str, Any]:
@@ -321,6 +321,7 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
         if item == "":
             continue
         measure = _load_measure(item)
+        # the same measure may be named twice, by its name and an alias
         earlier = measure_of_name.setdefault(measure.name, measure)
         if earlier.function is not measure.function:
             raise ConfigError(f"two measures are named {measure.name!r}; rename one of them")
@@ -505,7 +506,7 @@ def _with_options(name: str, options: str) -> Measure | None:
     changed = [part for part in parts if part not in _DEFAULT_OPTIONS]
     if not changed:
         return measure
-    word, at, depth = measure.name.partition("@")
+    word, at, depth = measure.name.partition("@")  # "P", "@", "5"; "AP", "", "" without a depth
     return replace(
         measure,
         name=f"{word}({','.join(changed)}){at}{depth}",
@@ -637,6 +638,7 @@ def named_among(name: str, known: Iterable[str]) -> str:
         return name
     if measure is not None and measure.name in names:
         return measure.name
+    # of names that differ in their case alone the first one counts: it comes last here
     name_of_folded = {candidate.casefold(): candidate for candidate in reversed(names)}
     same_in_other_case = name_of_folded.get(str(name).casefold())
     if same_in_other_case is not None:
@@ -661,6 +663,7 @@ def _message_not_measured(name: object, measure: Measure | None, names: list[str
     "unknown measure 'answer_relevancy': llm_relevance was not measured here"
     """
     meant = measure or expected_measure(str(name))
+    # the measured one that comes nearest, such as R@5 for "recall"; "" if none is like it
     near = "" if measure else measured_as(str(name), names)
     problem = unknown("measure", name, names, near=near)
     if meant is None or near:

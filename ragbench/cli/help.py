@@ -134,13 +134,13 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
         option: the option as it is written, such as "--top-k"; "" if the error is about none.
         args: the words of the command line.
     """
-    flags = {flag for param in command.params for flag in param.opts}
+    flags = {flag for param in command.params for flag in param.opts}  # such as "--set", "-v"
     if not option or option in flags:
         return ""
     from ragbench.evaluation import parameters, spec  # load pydantic, which only this error needs
 
     name = option.lstrip("-").replace("-", "_")
-    value = _value_of(option, args) or "VALUE"
+    value = _value_of(option, args) or "VALUE"  # what follows the option; "" if nothing does
     as_argument = f"{value} without {option}"
     # the name of a field of `EvaluationSpec`, whose option has another name
     field = spec.EvaluationSpec.model_fields.get(name)
@@ -237,12 +237,12 @@ def _way_to_write(command: Command, args: list[str]) -> str:
 
     It is the command line that the user probably means, or else the arguments that the command takes.
     """
-    if sum(Path(arg).suffix in _OF_TREC for arg in args) > 1:
+    if sum(Path(arg).suffix in _OF_TREC for arg in args) > 1:  # two files of rankings or qrels
         return "; `ragbench score QRELS RUN` scores rankings"
     names = [param.name for param in command.params if param.param_type_name == "argument"]
     flags = {flag for param in command.params for flag in param.opts}
     if "--test-set" in flags:
-        words = [arg for arg in args if arg[0] != "-"]
+        words = [arg for arg in args if arg[0] != "-"]  # no options
         data = [word for word in words if word == "pydoc" or Path(word).exists()] or ["TESTS"]
         system = next((word for word in words if word not in data), "bm25")  # the first other word
         command_line = f"ragbench {command.name} {system} --test-set {data[0]}"
@@ -295,6 +295,7 @@ class Group(_ShortTypes, TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except TyperException as exc:
+            # `ragbench testset FILE`: the command was left out
             if "validate" in self.commands and Path(args[0]).exists():
                 exc.message += f" Did you mean 'validate {args[0]}'?"
             if "Did you mean" not in exc.message and len(self.commands) < _MANY_COMMANDS:
@@ -333,9 +334,9 @@ class Commands(typer.Typer):
                 name or function.__name__.removesuffix("_command").replace("_", "-"),
                 cls=_command_with_late_options(with_all_options),
                 help=joined(doc),
-                epilog=doc[doc.rfind("Example: ") :],
+                epilog=doc[doc.rfind("Example: ") :],  # the last line of the docstring
             )
-            command(_no_options)
+            command(_no_options)  # a placeholder, whose options are made when they are needed
             return function
 
         return add

@@ -81,6 +81,7 @@ def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
     if as_json:
         print_json(scores.drop(columns="case_values"))  # packed values of questions
         return
+    # long, or only of use to the program
     hidden = "versions parameters categories case_set epoch content".split()
     for name, value in fields.items():
         if name not in hidden and value not in (None, ""):

@@ -95,6 +95,7 @@ def adapt_notebooks(folder: Path, docs: str) -> None:
     for path in sorted(folder.glob("*.ipynb")):
         notebook = parse_json(path.read_text("utf-8"))
         for cell in notebook["cells"]:
+            # papermill's tag for the cell that holds the parameters
             if "parameters" in cell["metadata"].get("tags", ()):
                 cell["source"] = _with_new_defaults(cell["source"], new_of_default)
         write_durably(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
@@ -155,7 +156,7 @@ def _example_questions(docs: str) -> Dataset:
     corpus = load_corpus(docs)
     try:
         drafts = draft_known_items(corpus, 3, kinds=("heading",))
-    except DataError:
+    except DataError:  # too few headings
         drafts = draft_known_items(corpus, 3)
     cases = []
     qrels = {}

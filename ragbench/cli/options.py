@@ -143,7 +143,7 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
             if result.name in used_names:
                 result = replace(result, name=f"{path}/{result.name}")
             results.append(result)
-    if not groups:
+    if not groups:  # no name was given
         return evaluation.Results(results)
     baseline = groups[0].baseline or groups[0][0].name
     race = groups[0].race if len(groups) == 1 else None
@@ -169,7 +169,7 @@ def _path_of_results(name: str | Path, database: str) -> Path:
     from ragbench.foreign.readers import SUFFIXES
 
     path = Path(name)
-    if path.exists() or path.parent != Path():
+    if path.exists() or path.parent != Path():  # `Path()` is the parent of a bare name
         return path
     if path.suffix.lower() in SUFFIXES:
         raise ConfigError(f"there is no file {name}; check the path")

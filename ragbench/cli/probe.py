@@ -177,7 +177,8 @@ def _ask_service(url: str, body: str, question: str) -> _Probed:
 
     refusals = []
     for table in _forms_of_request(url, body):
-        with systems.HttpSystem(**table, delta="$") as system:  # of a stream of unknown form
+        # delta="$": of a stream of unknown form, each event as a whole
+        with systems.HttpSystem(**table, delta="$") as system:
             try:
                 reply = system.ask_raw(question)
             except RequestError as exc:
@@ -186,7 +187,7 @@ def _ask_service(url: str, body: str, question: str) -> _Probed:
                 if is_wrong_form:
                     continue
                 if len(refusals) > 1:
-                    break  # the refusal of the first form tells more
+                    break  # the refusal of the first form tells more, and is in the message below
                 how_to = _JOB if exc.status == 202 else ""
                 raise ConfigError(f"{exc}{how_to}") from None
         typer.echo(f"Taken: {json.dumps(table)}")

@@ -51,6 +51,7 @@ def add(
     _check_command(ctx, words)
     service.add_schedule(name, cron, words, zone=zone, client=client, database=database)
     table = service.schedules(client=client, database=database)
+    # exactly one schedule of the client has this name
     [due] = table.loc[table["name"] == name, "next_due"]
     typer.echo(f"{name}: next due {due}")
 

@@ -53,7 +53,7 @@ def score_command(
     first = baseline or names[0]
     check_known("run", names, first)
     named_measures = _measures_in(measure)
-    added_measures = _judged_measures(named_measures)
+    added_measures = _judged_measures(named_measures)  # "Judged@10" for "nDCG@10"
     rankings = {name: _read_run(path) for name, path in zip(names, runs, strict=True)}
     if Path(qrels).is_file():
         judgements = metrics.read_qrels(qrels)
@@ -99,7 +99,7 @@ def _measures_in(text: str) -> list[str]:
 
     names = []
     for name in re.split(r",(?![^()]*\))", text):  # not at a comma in parentheses
-        [loaded] = load_measures([name])
+        [loaded] = load_measures([name])  # declares a user's own measure
         is_own = loaded.function is not None
         names.append(loaded.name if is_own else str(parse_measure(name)))
     return list(dict.fromkeys(names))  # each once
@@ -176,6 +176,7 @@ def _means_by_run(scores: dict[str, pd.DataFrame], added_measures: set[str]) -> 
         {name: statistics.summarise(frame) for name, frame in scores.items()}, names=["run", ""]
     )
     means = means.reset_index("run").reset_index(drop=True)
+    # in each row the lowest mean that a run has of the row's measure
     lowest_mean = means.groupby("measure")["mean"].transform("min")
     is_dull = means["measure"].isin(added_measures) & ~(lowest_mean < 1)  # also for NaN
     return means[~is_dull].reset_index(drop=True)

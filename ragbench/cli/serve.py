@@ -143,7 +143,7 @@ def server_config(app: Any, behind_proxy: str = "") -> Any:
         http=BoundedProtocol,
         log_config=None,
         log_level="warning",
-        server_header=False,
+        server_header=False,  # the replies do not name the software
         forwarded_allow_ips=proxies,
         timeout_graceful_shutdown=5,
     )
@@ -158,6 +158,7 @@ def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named, or asyncio delays replies.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # a server can start again at once, while connections of the one before are still closing
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -203,6 +203,7 @@ def verify_command(
     for result in verified:
         _print_differences(result)
     n_differing = sum(bool(result.differences) for result in verified)
+    # no number could be compared, for example because a reply is not in the store
     n_absent = sum(not result.differences and not result.compared for result in verified)
     n_verified = len(verified) - n_differing - n_absent
     n_numbers = sum(result.compared for result in verified)

@@ -86,7 +86,7 @@ def generate(
         chunks = math.ceil(questions / per_chunk)
     with requests.settings() as settings:
         model = llms.load_llm(llm, settings)
-        judge = llms.load_llm(checker, settings) if checker else model
+        judge = llms.load_llm(checker, settings) if checker else model  # checks the drafts
         if not requests.dry_run:
             check_free(output, force)
         data = load_corpus(corpus)
@@ -279,6 +279,7 @@ def merge(
     left_out: list[tuple[str, str]] = []  # a question, and the earlier one that asks the same
     for source in others:
         other = _mark_unanswerable(_load(source, corpus), no_answer)
+        # its new cases, and `twins`: the left-out questions with those that ask the same
         addition = missing_cases(dataset, other, _same_questions)
         dataset = merged(dataset, other, addition)
         counts.append(f"{len(addition.cases)} of the {len(other.cases)} of {source}")
@@ -551,7 +552,9 @@ def _write_cases(path: Path, testset: Dataset, addition: Dataset) -> None:
     from ragbench.testsets.cases import entry_of_case
     from ragbench.testsets.edits import add_entries
 
+    # the documents that the new cases have evidence in
     with_evidence = {span.doc_id for case in addition.cases for span in case.evidence}
+    # of these, the ones that the test set lacks; without documents it may be about any
     foreign = sorted(with_evidence - testset.corpus.keys()) if testset.corpus else []
     if foreign:
         raise ConfigError(

@@ -168,13 +168,14 @@ def judge_audit(
         )
     model = llms.load_llm(llm)
     options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+    # probe -> its value for each answer
     values_of = {"repeated": _distances_of_repeats(plain, audited, model, options)}
     scores = _scores_of_groups(_probe_materials(plain, audited), audited, model, options)
     values_of |= _probe_values(scores, len(plain))
     rows = []
     for probe in AUDIT_BOUNDS:  # in the order of the table
         if probe in values_of:
-            has_own_questions = probe == "other language"
+            has_own_questions = probe == "other language"  # built in, not those of the answers
             n_questions = len(values_of[probe]) if has_own_questions else len(plain)
             rows.append(_probe_row(probe, values_of[probe], audited.meant, n_questions))
     # so that None becomes a missing number
@@ -284,7 +285,8 @@ def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[st
     unchanged = [*plain, *wrong]
     groups = {_UNCHANGED: unchanged}
     knows_right_answers = _knows_right_answers(criterion)
-    for probe, change_answer in OF_ANSWERS.items():
+    for probe, change_answer in OF_ANSWERS.items():  # name -> a function from answer to answer
+        # by the user's own criterion, half an answer may be as good as a whole one
         if knows_right_answers or probe != "truncated":
             groups[probe] = [replace(each, answer=change_answer(each.answer)) for each in unchanged]
     if knows_right_answers:
@@ -341,7 +343,7 @@ def _probe_values(
             values[probe] = [None if score is None else 1 - score for score in scores[probe]]
     knows_wrong_answers = "empty answer" in scores  # not by the user's own criteria
     if knows_wrong_answers:
-        values["wrong but fluent"] = list(unchanged[n_plain:])
+        values["wrong but fluent"] = list(unchanged[n_plain:])  # the verdicts on wrong answers
         values["empty answer"] = list(scores["empty answer"])
     else:
         values["same verdict"] = _is_most_frequent(unchanged)
@@ -359,7 +361,7 @@ def _with_levels_reversed(criterion: Criterion) -> Criterion:
     levels = {level: criterion.levels[level] for level in new_order}
     anchors = {level: criterion.anchors[level] for level in new_order if level in criterion.anchors}
     is_same_order = list(anchors) == list(criterion.anchors)
-    if is_same_order:
+    if is_same_order:  # as they had the new order before
         anchors = dict(reversed(anchors.items()))
     return replace(criterion, levels=levels, anchors=anchors)
 
@@ -445,6 +447,7 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
     if value_of.get("same verdict") == 1:
         findings.append("its verdict is the same on all answers")
     for row in agreement:
+        # kappa is 0 for an agreement by chance; other rows are between people, or other statistics
         is_kappa = row["between"] == "judge-human" and row["statistic"] == "kappa"
         if is_kappa and (pd.isna(row["ci_low"]) or row["ci_low"] <= 0):
             findings.append(f"its agreement with {row['n']} labels is not shown to exceed chance")
@@ -462,6 +465,7 @@ def _constant_verdict(value_of: Mapping[str, float]) -> float | None:
     the judge) -> its value.
     """
     probes_of_change = (*OF_ANSWERS, "repeated", "levels reversed")
+    # a verdict has changed with the answer or its form, so it is not constant
     if any(value_of.get(probe, 0.0) for probe in probes_of_change):
         return None
     if "right answers" not in value_of or "wrong but fluent" not in value_of:
@@ -517,9 +521,10 @@ def _probe_row(
     }
     if scored:
         means = _means_of_questions(values, n_questions)
+        # changes are from -1 to 1, the values of the other probes from 0 to 1
         interval = _interval_of_changes if probe in OF_ANSWERS else _interval_of_fraction
         row["value"] = fmean(scored)
-        row["ci_low"], row["ci_high"] = interval(means, 0.05)
+        row["ci_low"], row["ci_high"] = interval(means, 0.05)  # alpha: 95 %
         # one-sided 5 % over all probes (Bonferroni), which is two-sided 10 %
         safe_interval = interval(means, 0.1 / len(AUDIT_BOUNDS))
         row["verdict"] = "fail" if _exceeds_bound(probe, criterion, safe_interval) else "pass"

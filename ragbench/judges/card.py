@@ -61,7 +61,7 @@ def find_card(judge: str, criterion: Criterion) -> dict[str, Any] | None:
     There is none if the judge was not audited on this machine, or is a function without a name (all
     of these have the same name).
     """
-    if judge.endswith("<lambda>"):
+    if judge.endswith("<lambda>"):  # the name of a function without a name
         return None
     try:
         record = json.loads(card_path(judge, criterion).read_text(encoding="utf-8"))

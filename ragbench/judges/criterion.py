@@ -122,6 +122,7 @@ class Criterion(metaclass=Suggesting):
         where = f"criterion {self.name!r}"
         self._check_question_or_function(where)
         self._check_options(where)
+        # the class is frozen: `_set` sets a field nevertheless
         self._set("levels", _checked_levels(self.levels, where))
         self._set("needs", tuple(self.needs))
         self._set("optional", tuple(self.optional))
@@ -147,7 +148,7 @@ class Criterion(metaclass=Suggesting):
             raise ConfigError(
                 f"{where}: higher_is_better is {self.higher_is_better!r}; expected true or false"
             )
-        if type(self.max_tokens) is not int or self.max_tokens < 1:
+        if type(self.max_tokens) is not int or self.max_tokens < 1:  # True is no number here
             raise ConfigError(f"{where}: max_tokens is {self.max_tokens!r}; expected 1 or more")
         for words in (self.needs, self.optional):
             if isinstance(words, str):
@@ -262,7 +263,7 @@ def _checked_levels(levels: Mapping[Any, Any], where: str) -> dict[str, float | 
         if name.casefold() in {other.casefold() for other in checked}:
             raise ConfigError(f"{where} has the level {name!r} twice")
         checked[name] = _checked_value(value, f"{where}: level {name!r}")
-    distinct_values = set(checked.values()) - {None}
+    distinct_values = set(checked.values()) - {None}  # None: unscored, no value
     if len(distinct_values) < 2:
         raise ConfigError(f"{where} has one value only; give two or more levels of different value")
     return checked
@@ -378,8 +379,8 @@ def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ..
     """
     criteria: dict[str, Criterion] = {}
     for criterion in _criteria_of_value(given, folder):
-        first = criteria.setdefault(criterion.name, criterion)
-        if first.digest != criterion.digest:
+        first = criteria.setdefault(criterion.name, criterion)  # itself, if the name is new
+        if first.digest != criterion.digest:  # of all fields; equal ones are named twice
             raise ConfigError(
                 f"two criteria have the name {criterion.name!r}; give each a different name"
             )
@@ -440,7 +441,7 @@ def _criteria_of_name(name: str, folder: str | Path) -> list[Criterion]:
         if isinstance(value, str):
             raise ConfigError(f"criterion {name!r} is a text; expected rb.Criterion or a function")
         return _criteria_of_value(value, folder)
-    if name in _own:
+    if name in _own:  # the user's criteria that were loaded before
         return [_own[name]]
     raise unknown_criterion(name, [*CRITERIA, *_own])
 

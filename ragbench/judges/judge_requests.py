@@ -124,13 +124,14 @@ def request_judgements(
         temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
     judged: Judged = {}
     requests = []
-    for i, criteria in tasks:
+    for i, criteria in tasks:  # position of an answer, and what it is judged by
         prompt = write_request(criteria, materials[i])
         requests += [_Request(i, sample, criteria, prompt) for sample in range(n_samples)]
     for is_repair in (False, True):  # first the requests, then the repairs that they need
         repairs = []
         for request, completion in _send(requests, llm, temperature, is_repair, request_options):
             material = materials[request.answer]
+            # adds them to `judged`; returns criterion -> problem, for unreadable verdicts
             problem_of = _add_judgements(request, completion, material, judged, llm.name)
             if problem_of:
                 repairs.append(_repair(request, material, completion.text, problem_of))
@@ -176,6 +177,7 @@ def _repair(
     request: _Request, material: Material, reply: str, problem_of: Mapping[str, str]
 ) -> _Request:
     """Return the request for the verdicts that could not be read in a reply (criterion -> problem)."""
+    # those that could be read are not asked again
     unread = tuple(each for each in request.criteria if each.name in problem_of)
     problem = "; ".join(dict.fromkeys(problem_of.values()))  # each once
     prompt = write_request(unread, material, problem=problem, reply=reply)
