@@ -79,6 +79,7 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     per_query = [part for name, part in inner_objects.items() if name in _PER_QUERY]
     if not per_query:
         _refuse_means(value, source)
+    # objects in fields that mostly hold a list of records, such as {"samples": {...}}
     lists = [part for name, part in inner_objects.items() if name in _LISTS]
     # scores of single queries go first: next to them may be lists of other things
     for part in (*per_query, value, *lists):
@@ -112,6 +113,7 @@ def _without_pages(value: Any) -> Any:
     if not isinstance(value, list) or not _are_records(value):
         return value
     pages = [page.get("data") for page in value if page.keys() <= _PAGE]
+    # every record of the list must be a page, and hold a list
     if len(pages) < len(value) or not all(isinstance(page, list) for page in pages):
         return value
     return [record for page in pages for record in page]
@@ -226,6 +228,7 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]], source: str) -> l
         is_by_column = n_known_outer > n_known_inner
     if not is_by_column:
         return [{"query_id": name, **part} for name, part in table.items()]
+    # with a column of ids the names of the rows are mere numbers
     has_ids = any(column_name(name) in IDS for name in table)
     rows: list[Record] = []
     for row_name in inner_names:

@@ -219,7 +219,7 @@ def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
 
     if frame.empty:
         raise DataError(f"{name} has no rows")
-    is_named = frame.index.names != [None]
+    is_named = frame.index.names != [None]  # of an index without a name, pandas has [None]
     if is_named:
         frame = frame.reset_index(allow_duplicates=True)
     elif not isinstance(frame.index, pd.RangeIndex):
@@ -258,7 +258,7 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     if path.is_dir():
         raise DataError(f"{path} is a directory; expected a file with scores per question")
     content = _read_content(path)
-    first_sign = content.lstrip()[:1]
+    first_sign = content.lstrip()[:1]  # by which JSON and XML are recognised
     if not first_sign:
         raise DataError(f"{path} is empty")
     if content.startswith(b"PAR1"):  # parquet
@@ -266,7 +266,7 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     if content.startswith(b"PK\x03\x04"):  # zip
         if path.suffix.lower() == ".xlsx":
             return _rows_of_records(_workbook_records(path), source)
-        return rows_of_inspect_log(read_inspect_archive(path)), ()
+        return rows_of_inspect_log(read_inspect_archive(path)), ()  # a log in the form .eval
     if first_sign == b"<":
         return rows_of_junit(content, source), ()
     text = _decoded_text(content, path)
@@ -277,7 +277,7 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
         return rows_of_json(value, source), columns
     if is_trec_output(text):
         return rows_of_trec_output(text, source), ()
-    refuse_trec_files(text, source)
+    refuse_trec_files(text, source)  # raises for runs and qrels, which hold no scores of questions
     return _rows_of_csv(text, path)
 
 

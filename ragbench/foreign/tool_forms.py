@@ -90,7 +90,7 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
     "" if there is one system.
     """
     results = _promptfoo_rows(value)
-    prompts = {id_of(row.get("promptIdx")) for row in results}
+    prompts = {id_of(row.get("promptIdx")) for row in results}  # numbers of the prompts
     rows = []
     for row in results:
         query_id, question = _question_of_promptfoo(row)
@@ -202,6 +202,7 @@ def _scores_of_lm_eval(record: Record, suffix: str) -> dict[str, float]:
     """
     names = record.get("metrics")
     if not isinstance(names, list):
+        # a record that does not list its measures: any other field may be one
         names = [name for name in record if name not in ("doc_id", "target", "filter")]
     scores = {}
     for name in names:
@@ -265,6 +266,7 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
         if not is_blank(event.get("error")):
             scores = dict.fromkeys(scores, math.nan)
         origin = event.get("origin")
+        # the id of an event differs between experiments, that of its question does not
         identified = origin if isinstance(origin, Mapping) else event
         query_id = id_of(identified.get("id"))
         rows.append(Scored(query_id, question_of(event.get("input")), scores))
@@ -319,7 +321,7 @@ def _scores_of_phoenix_evaluation(evaluation: Record) -> dict[str, float]:
     """
     name = printable(str(evaluation.get("name")))
     results = evaluation.get("result")
-    if isinstance(results, Mapping):
+    if isinstance(results, Mapping):  # a single score
         results = [results]
     if not isinstance(results, list) or not is_blank(evaluation.get("error")):
         return {name: math.nan}

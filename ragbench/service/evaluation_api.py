@@ -179,6 +179,7 @@ def list_cases(
     if not category:
         lines = sent_items.lines(session, sent_items.CASE, limit=limit)
         return [_case_of_line(line) for line in lines]
+    # the category is within the stored line, so all cases are read to filter by it
     all_cases = map(
         _case_of_line, sent_items.lines(session, sent_items.CASE, limit=sent_items.MAX_ITEMS)
     )

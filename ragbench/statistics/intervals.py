@@ -328,6 +328,7 @@ def _rule_of_three(
     """Compute the mean of each column if the largest kind of question that may be missing from the
     sample (with a probability of `alpha`) loses everything, which is `widths`.
     """
+    # the largest fraction of questions that a sample misses with a probability of `alpha`
     missing = np.array([1 - alpha ** (1 / max(len(column), 1)) for column in columns])
     limits: Floats = means - missing * (means + widths)
     return limits
@@ -425,6 +426,7 @@ def cluster_interval(
     from scipy.special import stdtr, stdtrit
 
     middle = float(sums.mean() / lengths.mean())
+    # from each cluster's sum less the overall mean of as many questions; df: degrees of freedom
     error, df = _error_of_mean(sums - middle * lengths)
     error /= float(lengths.mean())
     is_bounded = math.isfinite(width)
@@ -441,7 +443,7 @@ def cluster_interval(
         return low, high, p
     low = min(low, _ratio_lower_limit(sums, lengths, width, alpha))
     high = max(high, -_ratio_lower_limit(-sums, lengths, width, alpha))
-    if abs(middle) <= TIE:
+    if abs(middle) <= TIE:  # the observed mean is 0
         return low, high, 1.0
     gains = sums if middle > 0 else -sums
     p = max(p, _p_of_ratio(gains, lengths, width, 0.0))
@@ -577,6 +579,7 @@ def probability_below(points: Floats, bound: float, times: Floats | float = 1.0)
     mirrored_bound = np.where(is_lower_tail, bound, -bound)
     mirrored_means = np.where(is_lower_tail, means, -means)
     smallest = mirrored.min(axis=0)
+    # only there a search is needed: beyond all points the probability is 0 (or 1, as mirrored)
     is_between_points = (smallest < mirrored_bound) & (mirrored_bound < mirrored.max(axis=0))
     dummy = (smallest + mirrored_means) / 2  # any mean between the points; its p is not used
     aim = np.where(is_between_points, mirrored_bound, dummy)
@@ -662,10 +665,11 @@ def _lower_tails(
     p_values = np.empty(len(span))
     searched = np.arange(len(span))  # the columns that are not yet found
     aims: Floats = np.broadcast_to(np.asarray(aim, dtype=float), len(span))
-    near = 1e-14 if level is None else 1e-12  # a mean, a normal score
+    # how near is near enough: in units of a mean, or of a normal score
+    near = 1e-14 if level is None else 1e-12
     bracket = _Bracket.widest(len(span))
     for step in range(1, _HALVINGS + 1):
-        pole = bracket.next_pole()
+        pole = bracket.next_pole()  # as the logarithm of its distance below `least`, in spans
         weights = 1 / (above + span * np.exp(pole))
         total = (times * weights).sum(axis=0)
         mean = least - span * np.exp(pole) + number / total
@@ -708,7 +712,7 @@ class _Bracket(NamedTuple):
         """Return the bracket before the first step, from the nearest to the farthest pole."""
         nearest = np.full(n_columns, _NEAREST)
         farthest = np.full(n_columns, _FARTHEST)
-        below = np.full(n_columns, -math.inf)
+        below = np.full(n_columns, -math.inf)  # f is not yet known, only its sign
         return cls(nearest, farthest, nearest, below, -below, below)
 
     def narrowed(self, pole: Floats, f: Floats) -> "_Bracket":
