@@ -56,17 +56,23 @@ def rows_of(
 
 
 def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
-    """Return the row with its target, the verdict, and `sure`: True if both ends of the interval have
-    the same verdict, None without an interval, or if the verdict is not "passed" or "missed".
+    """Return the row with its target, the verdict, and `sure`.
+
+    `sure` is True if both ends of the interval have the same verdict, False if they have not. It is
+    None without an interval, or if the verdict is not "passed" or "missed".
+
+    The row keeps its value and interval: what counts undecided questions is used for the verdict only.
     """
     lower = not higher_is_better(row.measure)
     target = targets.measures.get(row.measure)
+    # the verdict: by the row's value, with one exception
     value = row.value
     if row.measure == "pass_rate" and "pass_rate" in targets.defaults and value is not None:
         # by ragbench's own target, undecided questions count as passed: no reason for a red build
         n_undecided = row.n - row.n_scored
         value = (value * row.n_scored + n_undecided) / row.n
     outcome = verdict(value, target, ceiling=row.ceiling, lower_is_better=lower)
+    # the interval is that of the decided questions, also where undecided ones count for the verdict
     sure = None
     low, high = row.ci_low, row.ci_high
     is_decided = outcome in ("passed", "missed")
@@ -145,6 +151,7 @@ def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult
         if "total" in answer.latency_ms and not answer.failed:
             times_ms.append(answer.latency_ms["total"])
     rows = []
+    # "latency_p95_ms" -> "p95"
     for name in filter(is_latency_measure, targets.named):
         kind = name.removeprefix("latency_").removesuffix("_ms")
         value = _latency(kind, times_ms)
@@ -198,7 +205,7 @@ def headline_name(row: MeasureResult) -> str:
 
 def _is_in_every_table(name: str) -> bool:
     """Return True for a measure of the user or a judge, or of robustness."""
-    measure = find_measure(name)
+    measure = find_measure(name)  # None if it is not registered
     if measure is None:
         return False
     is_judged = measure.judged and measure.perspective == "judge"

@@ -98,19 +98,23 @@ def verify(
         verified: dict[str, Verification] = {}
         jobs_by_name: dict[str, Job] = {}
         notes_by_name: dict[str, tuple[str, ...]] = {}
+        # the comparison notebook reads the stored results: it is run in a copy of the sweep's folder
         copy = Path(temporary) / COMPARISON
         if tables_of(folder):
             paths.append(folder / COMPARISON)
             _copy_without_tables(folder, copy)
+        # a job for each configuration; those that get none have their outcome at once
         for path in paths:
             name = path.name
             try:
                 jobs_by_name[name], notes_by_name[name] = _job_again(path, again, copy)
             except DataError as exc:
                 verified[name] = Verification(name, compared=0, differences=(str(exc),))
-            except _AbsentError as exc:
+            except _AbsentError as exc:  # passed over with a note: it is no difference
                 verified[name] = Verification(name, compared=0, differences=(), notes=(str(exc),))
+        # the jobs write into the temporary folder; name -> error of those that gave no result
         errors = _run_again(jobs_by_name, again, jobs, fork=fork)
+        # compare what was stored with what was made again
         for name, notes in notes_by_name.items():
             if name in errors:
                 reason = f"it could not be made again: {errors[name]}"
@@ -119,7 +123,7 @@ def verify(
                 verified[name] = _compare_files(name, folder, copy, notes)
             else:
                 verified[name] = _compare_files(name, folder / name, again.path / name, notes)
-    return [verified[path.name] for path in paths]
+    return [verified[path.name] for path in paths]  # in the order of the folder
 
 
 def _copy_without_tables(folder: Path, copy: Path) -> None:
@@ -198,19 +202,21 @@ def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[s
     stored = _read_stored(path)
     _check_unchanged(stored)
     cwd = copy if stored.is_comparison else stored.grid.resolve().parent
-    if not cwd.is_dir():
+    if not cwd.is_dir():  # a sweep from another machine
         cwd = Path.cwd()
+    # data above the folder of the grid may be missing here, as it does not come with the sweep
     parameters = dict(stored.config["parameters"])
     for value in parameters.values():
         if str(value).startswith("../") and not (cwd / value).exists():
             raise _AbsentError(f"not computed again: {value} is not here (from {cwd})")
     if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
         parameters["system"] = str((path / "answers.jsonl").absolute())
-    has_own_cells = not is_packaged(stored.digest)
+    has_own_cells = not is_packaged(stored.digest)  # cells that do not come with ragbench
     if has_own_cells:
         n_cells = sum(cell.kind == "code" for cell in stored.cells)
         works_in = path.parent if stored.is_comparison else cwd
         confirm_cells(stored.notebook, stored.digest, n_cells, works_in)
+    # after the cells, the user's modules that the parameters name: a person confirms both
     confirmed_imports = _confirm_imports(path, parameters, cwd)
     place = Place(stored.written, _notebook_of(stored.cells), cwd, _RUN_TIMEOUT)
     source = None if stored.is_comparison else stored.source

@@ -391,28 +391,34 @@ def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[s
     """Return True if a number with a unit is in the contexts, but as a number of something else ("Orders
     ship in 15 days. Vacation is 20 days." for "15 days of vacation").
 
-    That is so if no sentence with the number is about the subject of the answer's sentence, and another
-    sentence is: one with another number of this kind, or any, if the number is held without its unit.
+    That needs three things, by the sentences of the contexts:
+
+    - A sentence has the number.
+    - No sentence with the number is about the subject of the answer's sentence, which means that
+      the two share no telling word.
+    - Another sentence is about the subject. It must have another number of this kind (15 days, where
+      20 are claimed), unless no sentence has the number with a unit of its kind: then any will do.
 
     Args:
-        same: the readings of the number.
+        same: the readings of the number, at least one: two for "5 MB", with 1,000 or 1,024 kB.
         answer: the text that it is in.
         contexts: the texts that hold it.
     """
-    number = same[0]
+    number = same[0]  # all readings have the same place and kind
     language = _language(contexts)
     if number.kind in ("", "date", "share") or not language.is_english:
-        return False
+        return False  # without a unit it has no kind; telling words are found in English only
     subject = _subject(answer, number)
-    # what the sentences of the contexts show
+    # what the sentences with the number show
     number_is_held = number_is_held_with_unit = False
+    # what the sentences about the subject, which do not have the number, show
     subject_is_there = subject_has_other_number = False
     for sentence in read_page(contexts).sentences:
         is_about_subject = not subject.isdisjoint(sentence.stems)
         others = _numbers(sentence.text, language)
         holders = [other for other in others if any(_holds(other, each) for each in same)]
         if holders and is_about_subject:
-            return False
+            return False  # one such sentence is enough: the number is of the subject
         if holders:
             number_is_held = True
             number_is_held_with_unit |= any(other.kind == number.kind for other in holders)
