@@ -576,8 +576,17 @@ def _filled_fields(case: Case) -> dict[str, Any]:
 
 
 def _cases(queries: Any) -> list[Case]:
-    """Return the cases in `queries`, in the forms that `Dataset.from_dicts` takes."""
+    """Return the cases in `queries`: a mapping of ids, or a list or frame, of questions.
 
+    A question is a text, a `Case`, or a record or object with fields such as "query_id", "question" and
+    "reference_answer". Further fields of a record become the metadata of the case. A question in a list
+    without an id has its number, from "0".
+
+    Raises:
+        DataError: something has another form, or an id is there twice.
+    """
+
+    # of an item that is not a `Case`: its id, its text, and the whole item
     def make_case(query_id: str, text: str, item: Any) -> Case:
         answer = field_of(item, REFERENCE_FIELDS, "", None)
         metadata = metadata_of(item, QUERY_ID_FIELDS, QUESTION_FIELDS, REFERENCE_FIELDS)

@@ -341,10 +341,13 @@ def _add_missing_questions(source: str, into: Path, corpus: str, no_answer: str)
     from ragbench.testsets.merge import missing_cases
 
     testset = load_testset(into)
+    # with the documents of --docs, else with those of `into`, if it has any
     other = _load(source, corpus) if corpus else load_testset(source, corpus=testset.corpus or None)
-    other = _mark_unanswerable(
-        other, no_answer, must_choose=True
-    )  # a second call would add them again
+    # Questions without a label: does no document answer them, or is the answer not written yet? The user
+    # must say so (`no_answer`, or at the terminal) before they are added. A later choice would come too
+    # late: the marked questions would have a label that the added ones lack, and be added once more.
+    other = _mark_unanswerable(other, no_answer, must_choose=True)
+    # its cases that `testset` lacks, and `twins`: the left-out questions with those that ask the same
     addition = missing_cases(testset, other, _same_questions)
     _write_cases(into, testset, replace(other, cases=addition.cases, qrels=addition.qrels))
     typer.echo(f"{len(addition.cases)} of {len(other.cases)} cases are added to {shown(into)}")

@@ -264,7 +264,7 @@ def _unknown_documents(content: Content, corpus: Mapping[str, Document]) -> list
 def _with_its_documents(
     path: Path, corpus: Mapping[str, Document] | None
 ) -> tuple[Content, Mapping[str, Document]]:
-    """Return the content of a test set with its problems, and its documents.
+    """Return the content of a test set with its problems, and its documents (doc_id -> document).
 
     The documents are `corpus` if it is given, else the documents in the file, else the documents at
     the path that the file names in its field `corpus`.
@@ -276,7 +276,7 @@ def _with_its_documents(
         documents = corpus
     elif content.documents:
         documents = content.documents
-    elif content.corpus:
+    elif content.corpus:  # a path or a name
         try:
             documents = _named_documents(path, content.corpus)
         except (RagbenchError, OSError, ValueError) as exc:
@@ -284,23 +284,29 @@ def _with_its_documents(
             content.problems.append(
                 Problem(0, "corpus", shown(content.corpus), expected, path.name)
             )
-    if form != "beir":
+    if form != "beir":  # which was checked when it was read
         content.problems += check_evidence(content, documents)
         content.problems.sort(key=lambda problem: (problem.file, problem.line))
     return content, documents
 
 
-def _named_documents(testset: Path, corpus: str) -> Mapping[str, Document]:
-    """Return the documents that a test set names: at a path relative to its folder, else at this path,
-    or in the dataset of this name.
+def _named_documents(testset: Path, path_or_name: str) -> Mapping[str, Document]:
+    """Return doc_id -> document, for the documents that a test set names: at a path relative to its
+    folder, else at this path, or in the dataset of this name.
     """
-    next_to_it = testset.parent / corpus
-    return load_corpus(next_to_it if next_to_it.exists() else corpus).corpus
+    next_to_it = testset.parent / path_or_name
+    return load_corpus(next_to_it if next_to_it.exists() else path_or_name).corpus
 
 
 def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) -> Content:
-    """Return the content of a test set of a form (`form_of`), and its problems; `corpus` are the
-    documents in which contexts of other tools are looked for.
+    """Return the content of a test set and its problems, which are noted in it, not raised.
+
+    Args:
+        path: the file or folder.
+        form: its form, as `form_of` returns it.
+        corpus: doc_id -> document: where the contexts and quotes of other tools are looked for; None
+            means in the documents of the file. (`Content.corpus`, in the result, is a text: the path or
+            name of documents that the file refers to.)
     """
     if form == "beir":
         return content_of(read_beir(path))
@@ -311,7 +317,8 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form in OTHER_FORMS:
         content = read_records(records(path, form), path, corpus)
         if path.name == "qa.parquet" and path.with_name("corpus.parquet").is_file():
-            content.corpus = "corpus.parquet"  # AutoRAG has its documents next to its questions
+            # AutoRAG has its documents next to its questions; they are read later, from this path
+            content.corpus = "corpus.parquet"
         return content
     return _read_yaml_or_json(path, corpus)
 
@@ -439,21 +446,24 @@ def _add_value(
     if isinstance(record.value, list):
         add_cases(content, record.items(), source, corpus)
         return content
+    # the name, split and corpus of the test set; False: one is wrong, which `content` has noted
     if not content.take_head(record):
         return content
-    cases = "test_cases" if "test_cases" in record.value else "cases"
-    if cases == "test_cases" and "cases" in record.value:
-        problem = record.problem((cases,), "a second list, next to cases", "one list of cases")
+    # the field with the cases, which has one of two names
+    list_name = "test_cases" if "test_cases" in record.value else "cases"
+    if list_name == "test_cases" and "cases" in record.value:
+        problem = record.problem((list_name,), "a second list, next to cases", "one list of cases")
         content.problems.append(problem)
         return content
-    if cases not in record.value:
-        content.problems.append(record.problem((cases,), "missing", "a list of cases"))
+    if list_name not in record.value:
+        content.problems.append(record.problem((list_name,), "missing", "a list of cases"))
+    # the other lists; a missing one has no items
     content.add(
         documents=record.items("documents"),
         inputs=record.items("safety_inputs"),
         outputs=record.items("safety_outputs"),
     )
-    add_cases(content, record.items(cases), source, corpus)
+    add_cases(content, record.items(list_name), source, corpus)
     return content
 
 

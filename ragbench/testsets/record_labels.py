@@ -228,9 +228,13 @@ def _take_renamed(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Move the question, the id, the type and the facts out of `fields`, which is changed in place.
 
+    {"question": "Why?", "qid": "q1"} gives the case {"text": "Why?", "query_id": "q1"}. A label that
+    already has ragbench's own name stays in `fields`, because nothing is to be renamed.
+
     Args:
+        fields: folded name -> value.
         name_in_record: name in `fields` -> name in the record.
-        case_fields: as in `labels_of`.
+        case_fields: names of fields that keep their names: the labels of ragbench's own test sets.
 
     Returns:
         (label -> value, label -> the record's name for it, if that is different)
@@ -240,18 +244,21 @@ def _take_renamed(
     for label, foreign_names in _RENAMED.items():
         name = first_name(fields, foreign_names)
         if name and label == "text" and "text" in fields:
-            # `name` has the question, which ragbench's cases call `text`
+            # the record has a question under `name` and some other text under "text": that one makes
+            # room, because ragbench's cases call the question "text"
             case["text (not the question)"] = fields.pop("text")
         has_own_label = label in fields and label in case_fields
-        if not name or has_own_label:
+        if not name or has_own_label:  # nothing to rename
             continue
         value = fields.pop(name)
-        if name in case_fields:  # another name of the label in ragbench's own files
+        if name in case_fields:
+            # ragbench's own files know this name, too: it stays
             case[name] = value
         else:
             case[label] = value
             renamed[label] = name_in_record[name]
-        if label == "text":  # some records repeat the question in another field
+        if label == "text":
+            # some records repeat the question in another field: its copies are dropped
             for other in QUESTIONS:
                 if fields.get(other) == value:
                     fields.pop(other, None)

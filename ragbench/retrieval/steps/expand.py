@@ -57,20 +57,28 @@ class Expansion:
         k: int,
         tokenizer: str,
     ) -> None:
-        """Prepare the passages of chunks as `expand` states: "window:N", "parent", "parent:N",
-        "document", "merge" or a function.
+        """Keep what the passages will be cut from; a passage is made when it is first asked for.
+
+        Args:
+            chunks: all chunks of the corpus.
+            corpus: doc_id -> document, whose text the passages are cut from.
+            expand: "window:N", "parent", "parent:N", "document", "merge" or a function.
+            k: number of best chunks of a question among which "merge" joins neighbours.
+            tokenizer: name of the tokenizer that counts the tokens of "parent:N".
         """
         self._step = read_step("expand", expand)
         self._corpus, self._k, self._tokenizer = corpus, k, tokenizer
         self._by_id = chunks_by_id(chunks)
-        self._of_document: Callable[[str], Sequence[Chunk]]
-        if isinstance(chunks, LargeChunks):
+        self._of_document: Callable[[str], Sequence[Chunk]]  # doc_id -> its chunks
+        if isinstance(chunks, LargeChunks):  # on the disk: only those of a document are read
             self._of_document = chunks.of_document
         else:
             by_document = grouped(chunks, lambda chunk: chunk.doc_id)
             self._of_document = lambda doc_id: by_document.get(doc_id, ())
-        self._passages: dict[str, dict[str, Chunk]] = {}  # doc_id -> chunk_id -> its passage
-        self._handed_over: dict[str, Chunk] = {}  # passage_id -> passage
+        # doc_id -> chunk_id -> its passage, for the documents that were asked for so far
+        self._passages: dict[str, dict[str, Chunk]] = {}
+        # passage_id -> passage, for the passages that `run` returned so far
+        self._handed_over: dict[str, Chunk] = {}
         self.joined: set[str] = set()
         """Ids of the passages that "merge" made of several chunks of a question."""
 
@@ -102,6 +110,7 @@ class Expansion:
     def _best_first(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Return the passages of the chunks of a question, best first."""
         if self._step.name == "merge":
+            # chunks behind the best k are their own passages
             return [*self._merged(chunks[: self._k]), *chunks[self._k :]]
         return [self._passages_of(chunk.doc_id)[chunk.chunk_id] for chunk in chunks]
 
@@ -111,9 +120,11 @@ class Expansion:
         `chunks` are the found ones, best first. A passage has the rank of the best of its chunks. Ids of
         passages of several chunks are added to `joined`.
         """
+        # neighbours of each document, without regard to their ranks
         groups: list[list[Chunk]] = []
         for doc_id, chunks_of_document in grouped(chunks, lambda chunk: chunk.doc_id).items():
             groups += self._neighbours(doc_id, {chunk.chunk_id for chunk in chunks_of_document})
+        # the groups in the order of the best chunk of each
         rank = {chunk.chunk_id: number for number, chunk in enumerate(chunks)}
         groups.sort(key=lambda group: min(rank[chunk.chunk_id] for chunk in group))
         passages = []
@@ -209,13 +220,14 @@ def _ranges_of_groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: 
     # of each chunk the first token and the one after the last
     firsts, lasts = token_ranges(offsets, starts, ends)
     groups: list[list[Chunk]] = []
-    first_token_of_group = 0
+    first_token_of_group = 0  # of the last group in `groups`
     for chunk, first, last in zip(chunks, firsts.tolist(), lasts.tolist(), strict=True):
         if groups and last - first_token_of_group <= size:
             groups[-1].append(chunk)
         else:
             groups.append([chunk])
             first_token_of_group = first
+    # all chunks of a group have its range
     ranges: list[Range] = []
     for group in groups:
         ranges += [_range_of(group)] * len(group)
@@ -231,6 +243,7 @@ def _ranges_of_sections(chunks: Sequence[Chunk], text: str) -> list[Range]:
     borders = sorted({0, *heading_starts, len(text)})
     ranges: list[Range] = []
     for chunk in chunks:
+        # the last border that is not behind the start, then the first that is not before the end
         border_before = borders[bisect_right(borders, chunk.start) - 1]
         border_after = borders[bisect_left(borders, chunk.end)]
         ranges.append((border_before, border_after))

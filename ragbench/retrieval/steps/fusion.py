@@ -41,6 +41,7 @@ def fuse(
     """
     step = read_step("fusion", fusion)
     if step.function:
+        # copies, so that a user's function cannot change the rankings
         returned = step.function([dict(ranking) for ranking in rankings])
         return _checked_fusion(returned, rankings)
     ranking_weights = weights or [1 / len(rankings)] * len(rankings)
@@ -93,17 +94,19 @@ def fused_search(
     """
     fusion = fusion or _DEFAULT
     step = read_step("fusion", fusion)
+    # of each question: lexical, dense ranking of its first wording, then of its second, ...
     rankings_of = _rankings_of_wordings(retrievers, wordings, max(k, _DEPTH))
     fused: Run = {}
     for query_id, rankings in rankings_of.items():
         if len(rankings) == 1:  # nothing to fuse
             fused[query_id] = dict(islice(rankings[0].items(), k))
             continue
-        weights: list[float] = []  # equal ones
+        weights: list[float] = []  # none: `fuse` gives all rankings the same
         if step.name == "weights" and len(retrievers) == 2:
             n_wordings = len(wordings[query_id])
             lexical_weight = (1 - step.number) / n_wordings
             dense_weight = step.number / n_wordings
+            # in the order of the rankings: lexical, dense, lexical, dense, ...
             weights = [lexical_weight, dense_weight] * n_wordings
         fused[query_id] = best(fuse(rankings, fusion, weights), places, k)
     return fused
@@ -138,7 +141,7 @@ def _checked_fusion(returned: Any, rankings: Sequence[Ranking]) -> dict[str, flo
     Raises:
         ConfigError: it is not a mapping, or has a chunk that none of the `rankings` holds.
     """
-    known = {chunk_id for ranking in rankings for chunk_id in ranking}
+    known = {chunk_id for ranking in rankings for chunk_id in ranking}  # ids that may be returned
     if isinstance(returned, Mapping) and returned.keys() <= known:
         return {chunk_id: float(score) for chunk_id, score in returned.items()}
     raise ConfigError(

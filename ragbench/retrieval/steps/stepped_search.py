@@ -66,11 +66,12 @@ def check_steps(parameters: Mapping[str, Any]) -> None:
     """
     values = {**_DEFAULTS, **parameters}
     check_retriever(values["retriever"])
+    # the model of "summary:<llm>", which writes texts for the index; "" without one
     index_llm = read_step("index_text", values["index_text"]).text
     if index_llm:
         check_llm(index_llm)
     _check_rewriting(values)
-    read_step("filter", values["filter"])
+    read_step("filter", values["filter"])  # raises for an unknown value
     rewriting = read_step("rewrite", values["rewrite"])
     # "hyde" searches for one text: there is still one ranking
     has_several_wordings = bool(rewriting.name) and rewriting.name != "hyde"
@@ -95,15 +96,26 @@ def _is_hybrid(retriever: object) -> bool:
 
 
 def _check_rewriting(values: Mapping[str, Any]) -> None:
-    """Refuse the step `rewrite` and the history "rewrite" if they ask a language model, and none is
-    named.
+    """Refuse to rewrite questions by a language model if none is named.
+
+    Questions are rewritten by the step `rewrite`, into other wordings, and by the history "rewrite",
+    which turns a question of a conversation into one that needs no earlier turn. `rewrite_llm` does
+    it, else `llm`, the model that answers. A user's function as the step `rewrite` needs no model.
+
+    Args:
+        values: parameter -> value, of all parameters in `_DEFAULTS`.
+
+    Raises:
+        ConfigError: neither of the two is a model, or `rewrite_llm` is an unknown one.
     """
     rewriting = read_step("rewrite", values["rewrite"])
     rewrite_llm = values["rewrite_llm"]
-    if rewrite_llm and isinstance(rewrite_llm, str):
+    if rewrite_llm and isinstance(rewrite_llm, str):  # not for a user's own model object
         check_llm(rewrite_llm)
+    # `rewriting.name` is "" if the step is left out
     is_by_model = bool(rewriting.name) and not rewriting.function
     asks_model = is_by_model or values["history"] == "rewrite"
+    # `NO_MODEL` has the values of `llm` that stand for no language model, such as "extractive"
     if asks_model and not rewrite_llm and values["llm"] in NO_MODEL:
         name = "rewrite" if rewriting.name else "history"
         raise ConfigError(
@@ -169,6 +181,7 @@ class Search:
             indexed_chunks, self._index_replies = index_texts(
                 chunks, corpus, steps["index_text"], summary_llm(steps)
             )
+        # only a hybrid's index has two rankings to fuse
         fusion_of_index = steps["fusion"] if _is_hybrid(retriever) else ""
         self.index = make_retriever(
             retriever, indexed_chunks, language=language, fusion=fusion_of_index
@@ -206,6 +219,7 @@ class Search:
         steps, chunks = self._steps, self._chunks
         retriever: Retriever = self.index
         if wordings or self._filter is not None:
+            # the index alone knows neither other wordings nor the filter
             retriever = _SearchForWordings(self, queries, wordings)
         run = retrieve(retriever, queries, chunks, depth=self._depth)
         stages = {"search": run}
