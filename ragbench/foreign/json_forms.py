@@ -58,10 +58,18 @@ _PAGE = {"data", "meta", "links", "object", "has_more", "next_cursor", "first_id
 def rows_of_json(value: Any, source: str) -> list[Scored]:
     """Return the scores in the value of a JSON file, or in the records of JSON Lines.
 
-    The forms of known tools (`FORMS`) are tried first, then any list of records with scores.
+    The forms are tried in this order, and the first that fits is read:
+
+    1. the export of a known tool (`FORMS`);
+    2. scores by query, in a field such as `per_query`;
+    3. the value itself as a list of records, or as a table;
+    4. a table in a field that mostly holds a list, such as {"samples": {...}}.
+
+    Before step 3, a file that holds only means is refused, because a table of means would look like
+    a table with the scores of one question.
 
     Raises:
-        DataError: the value has neither form, or has means alone; the message names its fields.
+        DataError: no form fits, or the value has means alone; the message names its fields.
     """
     # {"data": {"runs": [...]}} becomes {"runs": [...]}; the pages of an interface become one list
     value = _without_pages(_unwrapped(value))
@@ -77,8 +85,8 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
                     raise DataError(f"{source} has no answers with scores")
                 return rows
     per_query = [part for name, part in inner_objects.items() if name in _PER_QUERY]
-    if not per_query:
-        _refuse_means(value, source)
+    if not per_query:  # next to scores by query, means do no harm
+        _refuse_means(value, source)  # raises if the file has a mean of each measure and no more
     # objects in fields that mostly hold a list of records, such as {"samples": {...}}
     lists = [part for name, part in inner_objects.items() if name in _LISTS]
     # scores of single queries go first: next to them may be lists of other things
@@ -138,12 +146,17 @@ def rows_of_records(
 
 
 def _refuse_means(value: Any, source: str) -> None:
-    """Raise DataError for a summary of another tool, or if each measure has one value, its mean."""
-    if not isinstance(value, Mapping):
+    """Raise DataError if a JSON value has no scores of questions: if it is a summary of a known
+    tool (`_WITHOUT_SCORES`), or if it, or a field such as `metrics`, is a mapping measure -> mean.
+
+    Any other value is accepted.
+    """
+    if not isinstance(value, Mapping):  # a list of records
         return
     for kind, (names, instead) in _WITHOUT_SCORES.items():
         if names <= value.keys():  # the fields by which a summary of this kind is recognised
             raise DataError(f"{source} is {kind} without scores of questions; {instead}")
+    # the means may be the value itself, or in a field such as {"metrics": {...}}
     candidates = [value]
     candidates += [part for name, part in value.items() if name in _MEANS]
     for part in candidates:

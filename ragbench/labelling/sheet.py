@@ -371,10 +371,20 @@ def _check_item_ids(rows: Sequence[Mapping[str, str]], places: Sequence[str]) ->
     """Raise DataError if a row has the item id of another row, or if an annotator has two rows of
     one item.
 
-    With the id of another row, a verdict would become the label of that row's answer.
+    With the id of another row, a verdict would become the label of that row's answer. This happens
+    if a spreadsheet sorts or fills one column alone. An item id is a digest of the row's texts, so
+    two signs show it:
 
-    An item id is a digest of the row's texts. An id that fits no row is allowed: a spreadsheet may have
-    changed the texts. `places` ("labels.csv, line 7") are for messages.
+    - the id does not fit the row's own texts, but those of another row;
+    - an earlier row has the same id with another question or criterion. This also finds a copied id
+      where a spreadsheet has changed the texts of both rows, so that it fits neither.
+
+    An id that fits no row is allowed: a spreadsheet may have changed the texts.
+
+    Args:
+        rows: the rows of all sheets, with the columns item, query_id, criterion, annotator, and
+            texts.
+        places: where each row is, such as "labels.csv, line 7", for messages.
     """
     ids_of_texts = [_id_of_texts(row) for row in rows]
     question_of_item: dict[

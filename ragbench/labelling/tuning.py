@@ -111,7 +111,10 @@ def tune_criterion(
         )
     model = llms.load_llm(llm)
     options = {"concurrency": concurrency, "timeout_s": timeout_s}
-    # (wording, examples) -> the agreement of the judge with people on each answer, from 0 to 1
+
+    # Each candidate judges all answers: each wording, with and without examples.
+    # (wording, "labelled" or "none") -> the agreement of the judge with people on each answer, 0 to
+    # 1
     agreements: dict[_Candidate, list[float]] = {}
     for wording, question in wordings.items():
         plain = replace(loaded, question=question)
@@ -121,6 +124,7 @@ def tune_criterion(
             answers, with_examples, model, options
         )
 
+    # The criterion that is returned: the candidate that agrees best on all answers.
     wording, examples = _best_candidate(agreements, range(n))
     tuned = _tuned_criterion(loaded, wordings[wording])
     if examples == "labelled":
@@ -128,6 +132,8 @@ def tune_criterion(
     if path:
         _write_criterion(tuned, Path(path))
 
+    # Its own agreement would be too high, since it was chosen for it. So `after` is measured on
+    # answers that had no part in the choice; this is the sum over all answers.
     held_out_sum = _held_out_agreement(answers.materials, agreements)
     low, high = wilson_interval(held_out_sum, n)
     rows = [(*candidate, fmean(values)) for candidate, values in agreements.items()]
@@ -159,13 +165,15 @@ def _held_out_agreement(
 ) -> float:
     """Return the sum over all answers of the agreement of the best candidate with people.
 
-    A candidate is a wording of the criterion, with or without examples. It is measured by
-    cross-validation: for each fold (a fifth of the questions), the candidate is chosen on the other
-    folds, and its agreement on this one is added.
+    A candidate is a wording of the criterion, with or without examples. The agreement of a
+    candidate that was chosen on the same answers would be too high. So the questions are split into
+    five folds. For each fold, the candidate is chosen on the other four, and its agreement on this
+    fold is added. The choice may differ between folds.
 
     Args:
         materials: the labelled answers.
-        agreements: candidate -> its agreement with people on each answer, in [0, 1].
+        agreements: candidate -> its agreement with people on each answer, in [0, 1], in the order
+            of `materials`.
     """
     # the fold of each answer, from 0 to 4; all answers to a question are in one
     folds = [_hash_part(material.query_id, _FOLDS) for material in materials]

@@ -247,13 +247,16 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
     Raises:
         ModelError: the provider did not take the batch.
     """
+    # two limits of a batch: the number of its requests, and the tokens of all its replies
     max_tokens = max(request.max_tokens for request in requests)
     n_by_tokens = _MAX_TOKENS // max_tokens or 1
     requests = requests[: min(_MAX_REQUESTS, n_by_tokens)]
     tag = digest(*(request.key for request in requests))
+    # fewer requests, or none, if the budget has no room for all
     requests, reservation = _reserve(llm, requests, tag)
     if not requests:
         return None
+    # "" until the provider gives the batch an id
     batch = Batch(tag, _account(llm), "", time.time(), reservation, tuple(requests))
     try:
         submissions.put(batch)  # before it is sent, so that a killed process leaves a trace of it
@@ -399,12 +402,21 @@ def _collect(
 ) -> None:
     """Store the replies of a batch that has ended, settle its price and log its failed requests.
 
+    Failures are of two kinds. If the provider gave up a request (`_ENDED`: canceled, expired, no
+    result, refused), this is an error, so that the user can submit it again at half the price. Any
+    other failure is only logged: the runs that follow ask for such a request alone.
+
+    Args:
+        llm: the model.
+        batch: the batch, still in the store as pending; it is removed there.
+        outcomes: pairs (key of a request, its reply or the reason of its failure in words).
+        log: gets a line for the batch, and one for its failures.
+
     Raises:
-        ModelError: requests were canceled or refused, have expired, or have no result; the replies
-            to the others are stored.
+        ModelError: the provider gave up a request; the replies to the others are stored.
     """
     outcome_by_key = _best_outcomes(outcomes)
-    failures = []  # in words
+    failures = []  # the reasons, in words
     cost = 0.0
     for request in batch.requests:
         outcome = outcome_by_key.get(request.key, "no result")
@@ -413,6 +425,7 @@ def _collect(
             cost += BATCH_PRICE * charged(request, reply)
         else:
             failures.append(outcome)
+    # the batch is no longer pending, and the budget counts its true cost, not the highest possible
     _forget(batch, cost)
     price = f" for ${cost:.4f}, half of the price" if cost else ""
     log(f"batch {batch.id}: {len(batch.requests) - len(failures)} replies{price}")

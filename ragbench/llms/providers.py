@@ -276,9 +276,10 @@ def unavailable(name: str = "env") -> str:
         ConfigError: the provider does not exist: that is an error of the caller, not something
             missing.
     """
+    # a misspelt provider must be an error, not "this model cannot be asked here"
     provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
     if name == "env" and provider not in PROVIDERS:
-        parse(name)
+        parse(name)  # raises the ConfigError that names the known providers
     try:
         check_servers(name)
     except (ConfigError, ModelError) as exc:

@@ -541,12 +541,20 @@ def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
 
 
 def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
-    """Estimate from the first nights how the effects vary from night to night without a change.
+    """Estimate how the effects vary from night to night while nothing changes.
 
-    Returned are the correlation r of neighbouring nights, and the standard deviation of the steps
-    x_t - r x_(t-1). Both are arrays, with a value for each number of first nights in `n`.
+    A night's effect x_t is taken as r times the deviation of the night before, and a random step.
+    All estimates are by the first nights, for each number of them in `n`, from running sums.
 
-    Before `_ENOUGH` nights, r is `_MAX_CORRELATION`.
+    Args:
+        effects: the effect of each night, in order.
+        n: the numbers of first nights to estimate from, each at least 4.
+
+    Returns:
+        (r, deviation), each an array with a value per entry of `n`: the correlation of neighbouring
+        nights, and the standard deviation of the steps x_t - r x_(t-1). The correlation is taken
+        rather too high than too low (`_safe_correlation`), since too low a one leads to false
+        alarms.
     """
     # sums[i]: of the first i nights; all sums below are differences of running sums
     sums = np.append(0, np.cumsum(effects))
@@ -559,7 +567,8 @@ def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
     total = np.maximum(squares[n] - n * mean**2, 0)
     lagged = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
     r = _safe_correlation(np.clip(lagged / np.where(total > 0, total, 1), 0, 1), n)
-    # the sums over the n - 1 steps of the squared step, and of the step
+    # The steps of the deviations d_t from the mean: d_t - r d_(t-1). There are n - 1 of them; the
+    # variance of the steps comes from the sum of their squares, and from their sum.
     first_off = first - mean
     last_off = last - mean
     sum_of_squares = total - first_off**2 - 2 * r * lagged + r * r * (total - last_off**2)

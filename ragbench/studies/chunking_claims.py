@@ -86,6 +86,9 @@ def claim_fractions(counts: pd.DataFrame, tables: Tables, *, draws: int) -> pd.D
 
 
 def _sum_over_retrievers(counts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return the numbers of claims and outcomes for each combination of `keys` (the index), all
+    retrievers together.
+    """
     return counts.groupby(keys)[["claims", *_OUTCOMES]].sum()
 
 
@@ -138,7 +141,9 @@ def claims_table(fractions: pd.DataFrame) -> pd.DataFrame:
 
 
 def claims_title(fractions: pd.DataFrame) -> str:
-    """Write the finding in one line: the fewest and the most claims that are reversed."""
+    """Write the finding in one line: the least and the greatest percentage of reversed claims among
+    the collections. A claim "chunking A beats B at k = 5" is reversed if B beats A by 500 tokens.
+    """
     at_k = fractions[fractions["measure"] == AT_K]
     percent = at_k["reversed 500"].mul(100).round().astype(int)
     return (
@@ -148,15 +153,20 @@ def claims_title(fractions: pd.DataFrame) -> str:
 
 
 def claims_by_retriever(counts: pd.DataFrame, fractions: pd.DataFrame) -> str:
-    """Write how many claims of each retriever are reversed and hold at 500 tokens, on the
-    collection where most are reversed. A claim is "chunking A beats B at k = 5".
+    """Write how many claims of each retriever are reversed, and how many hold, at 500 tokens.
+
+    Only the collection with the greatest fraction of reversed claims is described. A claim is
+    "chunking A beats chunking B by its five best chunks". It is reversed at 500 tokens if B beats A
+    by the best chunks that have 500 tokens together, and it holds if A beats B there too.
 
     Args:
-        counts: as `count_claims` returns them.
-        fractions: as `claim_fractions` returns them.
+        counts: as `count_claims` returns them: a row per collection, retriever, measure and sample.
+        fractions: as `claim_fractions` returns them: a row per collection and measure.
     """
+    # the collection with the greatest fraction of reversed claims
     at_k = fractions[fractions["measure"] == AT_K].set_index("collection")
     collection = at_k["reversed 500"].idxmax()
+    # its counts, a row per retriever
     at_k_counts = _counts_in_the_data(counts)
     of_collection = at_k_counts[at_k_counts["collection"] == collection]
     outcomes = [
