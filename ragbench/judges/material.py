@@ -13,7 +13,8 @@ class Material:
 
     `reference` is None for a question without a reference answer. `documents` are the texts of the
     chunks `chunk_ids`, in the same order. `history` are the messages before the question, the oldest
-    first.
+    first, each with its "role" and "content". `facts` are what the answer should state, each in one
+    wording.
     """
 
     query_id: str
@@ -48,7 +49,12 @@ def materials_of(
 ) -> list[Material]:
     """Return the material for the judgement of each answer, in their order.
 
-    Without `contexts` the texts of the answers' contexts are not looked up.
+    Args:
+        answers: the answers to judge.
+        dataset: has their questions, with reference answers, facts and conversations.
+        chunks: have the texts of their contexts.
+        contexts: False: the texts of the answers' contexts are not looked up, and the material has
+            no documents.
 
     Raises:
         DataError: an answer belongs to an unknown question or chunk.
@@ -63,6 +69,7 @@ def materials_of(
                 f"the {len(cases)} of {dataset!r}; pass the dataset that was answered"
             )
         case = cases[answer.query_id]
+        # a reference of blanks counts as none
         has_reference = bool((case.reference_answer or "").strip())
         material = Material(
             answer.query_id,
@@ -71,6 +78,7 @@ def materials_of(
             reference=case.reference_answer if has_reference else None,
             documents=_context_texts(answer, chunk_of) if contexts else (),
             chunk_ids=answer.contexts if contexts else (),
+            # a fact is a tuple of its wordings
             facts=tuple(first_wording for first_wording, *_ in case.vital_facts),
             history=case.history,
         )

@@ -36,13 +36,15 @@ class QuoteIndex:
 
         It is `number` if that document has the quote, else the first that has it.
         """
+        # the parts between omissions; one without words, as before a "..." at the start, is left out
         parts = [_words(part) for part in _GAP.split(quote)]
         parts = [words for words in parts if words.strip()]
         if not parts:
             return None
+        # the order in which documents are looked at
         numbers = list(range(1, len(self._texts) + 1))
         if number in numbers:
-            numbers.insert(0, number)  # is looked at first
+            numbers.insert(0, number)  # first the one that the judge named
         for each in numbers:
             if _has_in_order(self._texts[each - 1], parts):
                 return each
@@ -50,7 +52,10 @@ class QuoteIndex:
 
 
 def _words(text: str) -> str:
-    """Return the words of a text, each with a blank on both sides."""
+    """Return the words of a text, each with a blank on both sides, so that a part of a word is not found.
+
+    Case and forms of Unicode are folded, and all dashes are a minus; punctuation is left out.
+    """
     return f" {' '.join(_WORD.findall(folded(text.translate(_MINUS))))} "
 
 

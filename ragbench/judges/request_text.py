@@ -38,19 +38,23 @@ def write_request(
         problem: why an earlier reply could not be read; "" for a first request.
         reply: this earlier reply.
     """
+    # what any of the criteria needs, of "answer", "reference", "contexts" and "facts"
     shown = frozenset[str]().union(*(criterion.shows for criterion in criteria))
     seen = _reduce_to_shown(material, shown)
     reply = reply[-_MAX_SHOWN_REPLY:]  # its end, where the verdict should be
     code = _code_of_tags(seen, reply, criteria)
 
+    # the texts: the conversation, then the question with its material
     parts = []
     if seen.history:
         parts.append(CONVERSATION)
         parts += [fence(message["role"], message["content"], code) for message in seen.history]
+        # a claim may be supported by an earlier turn: it is cited by the number after the last document
         if any(criterion.form in SUPPORT_FORMS for criterion in criteria):
             parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(seen.documents) + 1)))
     is_answer_cut = "answer" in shown and seen.answer != material.answer
     parts += _material_parts(seen, shown, code, is_answer_cut=is_answer_cut)
+    # what the judge has to decide, and the form of its reply
     if len(criteria) == 1:
         parts.append("Decide this:")
     else:
@@ -60,6 +64,7 @@ def write_request(
         parts += _example_texts(criterion, code)
     form = ",\n".join(f'"{criterion.name}": {_reply_form(criterion)}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
+    # a second attempt: what was wrong with the earlier reply
     if problem:
         earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
         parts.append(REPAIR.replace("{problem}", problem).replace("{reply}", earlier_reply))
@@ -143,7 +148,10 @@ def _question_with_levels(criterion: Criterion, n_documents: int, n_facts: int) 
 
 
 def _example_texts(criterion: Criterion, code: str) -> list[str]:
-    """Return the judged examples of a criterion for a request, their texts between tags with the code."""
+    """Return the judged examples of a criterion for a request, their texts between tags with the code.
+
+    An example has texts by name, such as "answer", and its right "verdict", which stands after them.
+    """
     shown = []
     for number, example in enumerate(criterion.examples, 1):
         lines = [f"Example {number} of {criterion.name}:"]
@@ -156,7 +164,10 @@ def _example_texts(criterion: Criterion, code: str) -> list[str]:
 
 
 def _reply_form(criterion: Criterion) -> str:
-    """Return the form of the reply to a criterion."""
+    """Return the form of the reply to a criterion: a template of its kind, with its levels named.
+
+    Levels "yes", "partly" and "no" are filled in as "yes, partly or no".
+    """
     *others, last = criterion.levels
     levels = f"{', '.join(others)} or {last}"
     return REPLY_FORMS[criterion.form].replace("{levels}", levels)
@@ -174,5 +185,5 @@ def _latest_messages(history: Sequence[Mapping[str, str]]) -> list[Mapping[str, 
         if len(text) > n_left and not is_last_message:
             break
         newest_first.append({**message, "content": text[:n_left]})
-        n_left -= len(text)
+        n_left -= len(text)  # below 0 after a cut message: the next one ends the loop
     return newest_first[::-1]

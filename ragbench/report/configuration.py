@@ -30,8 +30,10 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
     """
     rows = scores[scores["measure"].str.fullmatch(r"span_recall@\d+tok")]
     if rows.empty:
+        # a table without rows that has the same columns
         return summarise(scores).head(0).drop(columns="measure").assign(budget=[])
     table = summarise(rows)
+    # "span_recall@500tok" -> 500
     table.insert(0, "budget", table["measure"].str.extract(r"@(\d+)tok", expand=False).astype(int))
     return table.drop(columns="measure").sort_values("budget", ignore_index=True)
 
@@ -48,7 +50,8 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     for row in summary.to_dict("records"):
         if row["n_scored"]:
             scored[row["measure"]] = row
-    results = Results([result])
+    results = Results([result])  # the next step is concluded from results, here from one
+    # each helper returns "" if it has nothing to say
     sentences = [
         _verdict_line(result, scored),
         _missed_targets_line(result),
@@ -68,12 +71,13 @@ def _verdict_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> st
     decided. `scored` is measure -> its row of `summarise`.
     """
     rate = _means_in_words(scored, "pass_rate")
-    # the result has a sentence that states the undecided questions, too
+    # with undecided questions: the result's own sentence, because it states them, too
     if result.passed_sentence and result.counts["undecided"]:
         details = f": {rate}{_most_missed(result)}" if rate else ""
         return f"**{result.passed_sentence}**{details}."
     if not rate:
         return ""
+    # the mean of ones and zeros, times their number, is how many passed
     n = scored["pass_rate"]["n_scored"]
     n_passed = round(scored["pass_rate"]["mean"] * n)
     return f"**{n_passed} of {n} questions passed** all their thresholds: {rate}{_most_missed(result)}."
@@ -91,7 +95,11 @@ def _missed_targets_line(result: Result) -> str:
 
 
 def _evidence_line(scored: Mapping[str, Mapping[Any, Any]]) -> str:
-    """Return a sentence with how much gold evidence was found; "" if this was not scored."""
+    """Return a sentence with how much gold evidence was found; "" if this was not scored.
+
+    Gold evidence is the passages that a test set names as those that answer a question. `scored` is
+    measure -> its row of `summarise`.
+    """
     if not {"span_recall@5", "span_recall@500tok"} <= scored.keys():
         return ""
     return (
@@ -101,7 +109,11 @@ def _evidence_line(scored: Mapping[str, Mapping[Any, Any]]) -> str:
 
 
 def _answers_line(scored: Mapping[str, Mapping[Any, Any]]) -> str:
-    """Return a sentence with the main measures of the answers; "" if none was scored."""
+    """Return a sentence with the main measures of the answers; "" if none was scored.
+
+    `scored` is measure -> its row of `summarise`.
+    """
+    # one measure of correctness is shown: the first in the order of CORRECTNESS
     correctness = next((name for name in CORRECTNESS if name in scored), "")
     means = _means_in_words(scored, correctness, "claim_support", "answered")
     return f"Answers: {means}." if means else ""
@@ -117,7 +129,10 @@ def _measurement_lines(result: Result) -> list[str]:
 
 
 def _retrieval_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> str:
-    """Return a sentence with the main measures of retrieval, or that it could not be scored."""
+    """Return a sentence with the main measures of retrieval, or that it could not be scored.
+
+    `scored` is measure -> its row of `summarise`.
+    """
     means = _means_in_words(scored, main_measure(result.scores), "nDCG@10", "R@10")
     about = f"over {len(result.queries)} questions and {result.dataset['documents']:,} documents"
     if not means:
@@ -126,10 +141,15 @@ def _retrieval_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> 
 
 
 def _causes_line(diagnosis: pd.DataFrame | None) -> str:
-    """Return a sentence with the three most frequent causes of failures; "" without a failure."""
+    """Return a sentence with the three most frequent causes of failures; "" without a failure.
+
+    Args:
+        diagnosis: a row for each question; `failed` is True for a failure. None if there are no
+            causes.
+    """
     if diagnosis is None or not diagnosis["failed"].any():
         return ""
-    causes = count_causes(diagnosis)
+    causes = count_causes(diagnosis)  # the row "none" counts the questions that did not fail
     causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")]
     most_frequent = causes.sort_values("questions", ascending=False, kind="stable").head(3)
     parts = [f"{row['questions']} {row['meaning']}" for row in most_frequent.to_dict("records")]
@@ -147,6 +167,7 @@ def _most_missed(result: Result) -> str:
     counts: Counter[str] = Counter()
     for query_id in result.queries:
         for reason in result.verdicts.get(query_id, {}).get("reasons", ()):
+            # "recall@5: 0.2 < 0.5" -> "recall@"
             before_value = re.split(r"[:(\d]", reason)[0].strip()
             counts[before_value] += 1
     reasons = [f"{reason} ({n})" for reason, n in counts.most_common(3)]

@@ -87,12 +87,13 @@ def means_by_category(result: Result, dataset: Dataset, measure: str) -> pd.Data
 
     Returns:
         The columns of `summarise`; the index is the category with its number of questions, such as
-        "numbers (n = 12)". No row where all questions are of one category.
+        "numbers (n = 12)", counting those with a score. No row where all these questions are of one
+        category.
     """
     category_of = {case.query_id: case.category or _NO_CATEGORY for case in dataset.cases}
     scores = result.scores[result.scores["measure"].eq(measure)].dropna(subset=["value"])
     categories = scores["query_id"].map(category_of)
-    if categories.nunique() < 2:
+    if categories.nunique() < 2:  # the same mean as over all questions
         return pd.DataFrame()
     summaries = {name: summarise(part) for name, part in scores.groupby(categories, sort=False)}
     table = pd.concat(summaries).droplevel(1)  # of one measure each summary has one row
@@ -109,12 +110,14 @@ def means_by_turn(result: Result, measures: list[str]) -> pd.DataFrame:
         questions (how many), then the `measures` that were scored; the index is the turn. No row if no
         question is in a conversation.
     """
+    # the turn of each score; NaN for a question that is in no conversation
     turns = result.scores["query_id"].astype(str).str.extract(r"<::>(\d+)$", expand=False)
     if turns.isna().all():
         return pd.DataFrame()
     scores = result.scores[turns.notna()]
     turns = turns.dropna().astype(int)
     summaries = {turn: summarise(part) for turn, part in scores.groupby(turns)}
+    # a row per turn and measure, then a row per turn with a column per measure
     rows = pd.concat(summaries, names=["turn"]).reset_index("turn")
     means = rows.pivot(index="turn", columns="measure", values="mean")
     means.insert(0, "questions", scores.groupby(turns)["query_id"].nunique())
@@ -135,6 +138,7 @@ def search_calls(output: SystemOutput) -> pd.DataFrame:
     for answer in output.answers:
         grades = output.dataset.qrels.get(answer.query_id, {})
         for number, call in enumerate(answer.calls, 1):
+            # of a passage that is not of the corpus, the id stands for its document
             documents = [document_of.get(context, context) for context in call.contexts]
             if not documents:
                 continue
@@ -153,7 +157,7 @@ def searches_by_call(calls: pd.DataFrame) -> pd.DataFrame:
     """
     if calls.empty:
         return pd.DataFrame()
-    found = calls.assign(gold_found=calls["gold_rank"].notna())
+    found = calls.assign(gold_found=calls["gold_rank"].notna())  # NaN: no relevant document
     table = found.groupby("call")[["gold_found", "gold_rank"]].mean()
     table.insert(0, "questions", calls.groupby("call").size())
     return table.round(3)
@@ -228,11 +232,12 @@ def changed_answers(
     """
     if result.output is None:
         return pd.DataFrame()
-    scores = result.scores
+    scores = result.scores  # of robustness: 1 if the answer did as expected, 0 if not
     is_failed = scores["measure"].eq(f"robust:{intervention}") & scores["value"].eq(0)
     variation = result.output.variations[intervention]
     before = {answer.query_id: answer.text for answer in result.output.answers}
     after = {answer.query_id: answer.text for answer in variation.answers}
+    # the answers before and after it, by question, and how similar they are
     table = pd.DataFrame({"question": scores.loc[is_failed, "query_id"]})
     table["untouched"] = table["question"].map(before)
     table["after it"] = table["question"].map(after)
@@ -255,7 +260,11 @@ def cost_table(result: Result) -> pd.DataFrame:
 
 
 def cut_texts(result: Result) -> str:
-    """Say how many contexts and replies were cut; "" where nothing was asked."""
+    """Say how many contexts and replies were cut; "" where no language model was asked.
+
+    Contexts are cut where retrieved chunks did not fit the context budget, a reply at the maximum
+    number of its tokens.
+    """
     if not result.costs:
         return ""
     n_contexts = sum(bool(answer.cut) for answer in result.answers)

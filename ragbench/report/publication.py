@@ -72,6 +72,7 @@ def publish(
         ConfigError: something else is at `site`, or it cannot be written.
     """
     folder, site = Path(folder), Path(site)
+    # the comparison first: the index takes its title from the first page
     notebooks = sorted(
         folder.glob("*.ipynb"), key=lambda path: (path.stem != "comparison", path.name)
     )
@@ -82,6 +83,7 @@ def publish(
             "as results/quickstart"
         )
     _check_site(site, force=force)
+    # every page is written in memory, so that an unreadable notebook leaves no half of a site
     page_of = {path: f"{path.stem}.html" for path in notebooks}
     linkable = {INDEX, *page_of.values()}
     pages = {
@@ -90,7 +92,7 @@ def publish(
     if results is not None and questions:
         pages[EXPLORER] = explore(results).html()
     pages[INDEX] = _index_html(folder, results, pages)
-    with staged(site) as new:
+    with staged(site) as new:  # a temporary path, which takes the place of the site at the end
         new.mkdir()
         for name, text in pages.items():
             (new / name).write_text(text, encoding="utf-8")
@@ -116,6 +118,7 @@ def _check_site(site: Path, *, force: bool) -> None:
         ConfigError: the place is taken, or cannot be written.
     """
     if site.exists():
+        # a site of ours has a mark in its index; an empty folder may be filled
         index = site / INDEX
         is_ours = index.is_file() and _MARK in index.read_text(encoding="utf-8", errors="replace")
         is_empty = site.is_dir() and not any(site.iterdir())
@@ -151,13 +154,14 @@ def notebook_html(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
         notebook = nbformat.v4.reads(text)  # type: ignore[no-untyped-call]
-        _show_alternative_texts(notebook)
+        _show_alternative_texts(notebook)  # changes the notebook in place
         body, _ = exporter.from_notebook_node(notebook)
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as exc:
         raise DataError(
             f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}"
         ) from exc
     body = _sanitized(body)
+    # the title of the page: its first heading without tags, else the name of the file
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", body, re.DOTALL)
     title = html.unescape(re.sub(r"<[^>]+>", "", heading[1])) if heading else path.stem
     navigation = f'<nav><a href="{INDEX}">All configurations</a></nav>'
@@ -190,7 +194,8 @@ def _show_alternative_texts(notebook: Any) -> None:
 def _sanitized(body: str) -> str:
     """Return HTML without scripts, event handlers, and images from other places.
 
-    Text, tables and links stay, and images whose data are in the HTML itself.
+    Text, tables and links stay, and images whose data are in the HTML itself. Of scripts and styles
+    the content goes, too; of other tags that are not allowed, it stays.
 
     >>> _sanitized('<p onclick="x()">a<script>b</script><img src="https://c.example/d.png" alt="e"></p>')
     '<p>a<img alt="e"></p>'
@@ -208,7 +213,14 @@ def _sanitized(body: str) -> str:
 
 
 def _is_allowed(tag: str, name: str, value: str) -> bool:
-    """Return True for an attribute that neither runs nor loads anything."""
+    """Return True for an attribute that neither runs nor loads anything.
+
+    Args:
+        tag: the tag that has it, such as "img".
+        name: its name, such as "src".
+        value: its value: an image must be data in the page, a link an address of the web, of mail,
+            in the page or to a file next to it.
+    """
     if tag == "img" and name == "src":
         return bool(_IMAGE.fullmatch(value))
     if tag == "a" and name == "href":
@@ -225,7 +237,7 @@ def _with_links_to_pages(text: str, pages: Collection[str]) -> str:
     """
 
     def new_target(match: re.Match[str]) -> str:
-        address, anchor = match[1], match[2] or ""
+        address, anchor = match[1], match[2] or ""  # "a.ipynb", "#cell-id=x"
         page = re.sub(r"\.ipynb$", ".html", address)
         is_file = address and ":" not in address  # not an anchor, nor an address with https:
         if is_file and page not in pages:
@@ -242,6 +254,7 @@ def _index_html(folder: Path, results: Results | None, pages: Mapping[str, str])
     """
     name = folder.resolve().name
     body = f"<h1>{html.escape(_title_of(pages) or name)}</h1>"
+    # name of a page without ".html" -> text of its link; other pages have their name
     label_of = {
         "comparison": "The comparison, with all its evidence",
         EXPLORER.removesuffix(".html"): "Every question: answers, contexts, evidence",
