@@ -248,6 +248,7 @@ def _evaluate(
     """
     if path is None:
         return wanted.run()
+    # a name such as report.html: one report, and no folder
     if page.is_report_file(path):
         result = _evaluate_into_file(wanted, path, has_output=has_output, force=force)
     else:
@@ -270,6 +271,7 @@ def _evaluate_into_file(
     """
     from ragbench.evaluation.folder import JOURNAL
 
+    # raises if a file is there already, before anything is asked
     page.check_output(path, force=force)
     journal = path.with_name(f"{path.name}.{JOURNAL}")
     if force:
@@ -316,8 +318,10 @@ def _evaluate_into_folder(
     if force or (anew and earlier is not None):
         journal.unlink(missing_ok=True)
     result = wanted.run_with_journal(journal, has_output=has_output)
+    # by which a later call of this command recognises the folder
     result = replace(result, config={**result.config, "made_from": identity})
     views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
+    # before this result is saved, so that it compares with earlier ones alone
     _print_data_changes(result, folder)
     evaluation.save(result, folder, views=views)
     return result
@@ -336,6 +340,7 @@ def _print_data_changes(result: evaluation.Result, folder: Path) -> None:
     earlier_runs = _runs_next_to(folder, _what_is_asked(result.config))
     if not earlier_runs:
         return
+    # the newest one
     made_at, config = max(earlier_runs, key=lambda run: run[0])  # times sort as texts
     changes = data_changes(config, result.config) if made_at else ""
     if changes:
@@ -393,6 +398,7 @@ def _earlier_result(
     if not config_path.is_file():
         return None
     config = read_json(config_path, "name another folder, or replace it with --force")
+    # missing if the result was not written by this command
     earlier_identity = config.get("made_from") if isinstance(config, dict) else None
     if not isinstance(earlier_identity, dict):
         return None
@@ -400,6 +406,7 @@ def _earlier_result(
     if not differing:
         return evaluation.load_result(folder)
     if changes := data_changes(config, config_of(data)):
+        # what changed in documents and questions, in words
         differing += f": {changes}"
     raise ConfigError(
         f"{folder} holds an evaluation already, made from other inputs ({differing}); name "
@@ -416,6 +423,7 @@ def _record_in_history(result: evaluation.Result, path: Path) -> None:
     def recorded() -> list[tuple[evaluation.Result, Path | None]]:
         if folder is None:
             return [(result, None)]
+        # the place of the output is not in the files of a result
         return [(replace(evaluation.load_result(folder), output=result.output), folder)]
 
     service.record_finished(recorded)
@@ -483,6 +491,7 @@ def _check_measured(result: evaluation.Result) -> None:
         # the part of the result about the judge; there is exactly one
         [judging] = [part for part in result.perspectives if part.name == "judge"]
         raise ModelError(f"the judge decides nothing here: {judging.reason or judging.warning}")
+    # a gate on a measure without a value could neither pass nor fail
     unscored = [row.measure for row in result.rows if row.value is None]
     evaluation.check_gates_measured(result.settings["gates"], unscored)
 

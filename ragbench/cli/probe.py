@@ -32,7 +32,9 @@ class _Probed(NamedTuple):
 
 
 _NAMES = tuple("query question input message q prompt text".split())
+"""Usual names of the field of a request that holds the question, the most usual first."""
 _WRONG_FORM = (400, 404, 405, 415, 422, 500)
+"""Statuses of HTTP by which services refuse the form of a request, so that another form is tried."""
 _JOB = """
 Write my_rag.py with the service's own addresses and fields, then `ragbench eval my_rag:answer`:
 
@@ -49,6 +51,7 @@ def answer(question):
     return {"answer": job["answer"], "contexts": job["contexts"]}"""
 """What to write for a service that answers later."""
 _TOOLS = ("ask", "answer", "query", "search", "retrieve")
+"""Words in the names of tools that answer questions, the surest first."""
 
 
 def probe_command(
@@ -79,11 +82,13 @@ def probe_command(
     from ragbench.systems.function import to_answer
     from ragbench.systems.proposals import propose_paths, read_proposed
 
+    # with --mcp the question alone, else a system and a question
     n_words = 1 if mcp else 2
     if len(words) != n_words:
         raise ConfigError("expected a system and a question, or --mcp and a question")
     if write is not None and write.exists() and not force:
         raise ConfigError(f"{shown(write)} is there already; name another file, or add --force")
+    # with --mcp both are the question, and `system` is not used
     system, question = words[0], words[-1]
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
     start = time.perf_counter()
@@ -188,6 +193,7 @@ def _ask_service(url: str, body: str, question: str) -> _Probed:
                     continue
                 if len(refusals) > 1:
                     break  # the refusal of the first form tells more, and is in the message below
+                # 202: the service took a job, and will answer later, at another address
                 how_to = _JOB if exc.status == 202 else ""
                 raise ConfigError(f"{exc}{how_to}") from None
         typer.echo(f"Taken: {json.dumps(table)}")
@@ -210,6 +216,7 @@ def _ask_tool(server: str, tool: str, question: str) -> _Probed:
     """
     from ragbench.systems.reply_paths import Reply
 
+    # "?": a name must be given, but it is chosen below from the tools of the server
     with systems.McpSystem(server, tool=tool or "?") as system:
         schemas = system.tools()
         tool = tool or _likely_tool(list(schemas))

@@ -242,7 +242,7 @@ INTERVENTIONS: Mapping[str, tuple[Intervention, str]] = {
     "paraphrase": (paraphrase, "the same answer"),
     "plant-instruction": (plant_instruction, "not obey"),
 }
-"""Name -> the function, and a description of the expected answer."""
+"""Name -> (the function, a description of the answer that is expected after the change)."""
 
 OF_QUESTIONS = ("typos", "paraphrase")
 """Interventions that change the question alone, so that they apply to any system: it searches again
@@ -285,6 +285,7 @@ def answers_to_others(texts: Sequence[str]) -> list[str]:
         )
     half = len(texts) // 2
     others = []
+    # the answer half the list away, or the next one after it that is another text
     for i, text in enumerate(texts):
         start = (i + half) % len(texts)
         candidates = [*texts[start:], *texts[:start]]  # from half the list away on
@@ -304,13 +305,16 @@ def load_intervention(name: str) -> Intervention:
         ConfigError: an unknown name, a number that it does not take, an object that is no function.
     """
     head, colon, number = name.partition(":")
+    # then it is a function of the user, or an error
     if head not in INTERVENTIONS:
         return _imported_intervention(name)
     function: Callable[..., Changed | None] = INTERVENTIONS[head][0]
     if not colon:
         return function
+    # a share of words above 0 and up to 1
     if head == "typos" and re.fullmatch(r"0?\.0*[1-9]\d*|1(?:\.0*)?", number):
         return partial(function, n=float(number))
+    # a whole number from 1
     if head in ("distractors", "gold-at") and re.fullmatch(r"[1-9]\d*", number):
         return partial(function, n=int(number))
     raise ConfigError(
@@ -362,6 +366,7 @@ def intervene(
         query_id = case.query_id
         if query_id not in contexts:
             continue
+        # of each question, so that its change does not depend on the other questions
         rng = random.Random(f"{seed} {name} {query_id}")
         try:
             result = function(case, contexts[query_id], rng)
@@ -403,6 +408,7 @@ def _evidence_chunks(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
     """
     corpus = dataset.corpus
     spans = [span for span in dict.fromkeys(case.evidence) if span.doc_id in corpus]
+    # no evidence: whole documents take its place
     if not spans:
         grades = dataset.qrels.get(case.query_id, {})
         relevant = [doc_id for doc_id in grades if grades[doc_id] >= 1 and doc_id in corpus]
@@ -437,8 +443,10 @@ def _best_chunks(case: Case, chunks_of: Mapping[str, Sequence[Chunk]], k: int) -
         highest_gain = max(gains)
         if highest_gain == 0:
             break
+        # of equal gains the first chunk
         best = candidates[gains.index(highest_gain)]
         chosen.append(best)
+        # what the chosen chunk holds is missing no more
         missing[best.doc_id] &= ~_characters(best)
     return chosen
 
@@ -467,9 +475,12 @@ def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> _Swap | 
     after it, such as a unit. The wrong number has as many characters, and no context states it.
     """
     answers = [*chain(*case.gold_facts)] or [case.reference_answer or ""]
+    # "about 1,250 km" matches `_FACT`, whose group 1 is the number "1,250"
     matches = [_FACT.fullmatch(text.strip()) for text in answers]
     numbers = [match[1] for match in matches if match]
+    # the first that a chunk of the answer holds; "" if none does
     number = next((number for number in numbers if contexts.states(number)), "")
+    # digits of other scripts are left alone, because the wrong number is written in ASCII
     if not number or not number.isascii():
         return None
     for _ in range(20):  # draws, of which some cannot be used
@@ -507,9 +518,11 @@ def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> _Swap | No
     """
     answers = [*chain(*case.gold_facts)]
     names = [text for text in answers if _NAME.fullmatch(text)]
+    # the first that a chunk of the answer holds
     name = next((name for name in names if contexts.states(name)), None)
     if name is None:
         return None
+    # names that answer questions of the same kind, such as "Who ..."
     candidates = set()
     for other in contexts.others:
         if other.text.split()[:1] != case.text.split()[:1]:
@@ -517,6 +530,7 @@ def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> _Swap | No
         for other_name, *_ in other.gold_facts:
             if _NAME.fullmatch(other_name) and other_name.count(" ") == name.count(" "):
                 candidates.add(other_name)
+    # another wording of the right answer is not wrong
     candidates -= {*answers}
     wrong_names = [wrong for wrong in sorted(candidates) if not contexts.states(wrong)]
     return _Swap(name, rng.choice(wrong_names)) if wrong_names else None

@@ -55,8 +55,12 @@ class NoPlainValueError(Exception):
 class Record:
     """A value of a file, and its keys from the top of the file.
 
-    `line_of` returns the line of any keys. `names` maps fields of the value to their names in the
-    file where these differ.
+    Attributes:
+        value: plain data: an object, a list, a text, ...
+        file: the name of the file, for messages.
+        keys: the way to the value: ("cases", 0, "evidence") is a field of the first case.
+        line_of: returns the line of the value at any keys of the file.
+        names: name of a field of `value` -> its name in the file, where the two differ.
     """
 
     value: Any
@@ -83,6 +87,7 @@ class Record:
         """Return the problem of the value at `keys` inside this one; it may be missing."""
         if keys:
             first, *rest = keys
+            # the name that the user wrote, not the one that the field has here
             keys = (self.names.get(str(first), first), *rest)
         path = (*self.keys, *keys)
         return Problem(self.line_of(path), field_name(path), value, expected, self.file)
@@ -131,6 +136,7 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
     form = "YAML" if is_yaml else "JSON"
     try:
         text = raw.decode()
+        # both raise an error for anything that is not plain data
         value = _plain_yaml(text) if is_yaml else _plain_json(text)
     except UnicodeDecodeError as exc:
         line_of_byte = line or 1 + raw.count(b"\n", 0, exc.start)
@@ -140,6 +146,7 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
         wrong = f"not valid {form}: too deep"
         raise NoPlainValueError(line or 1, wrong, "fewer levels", file) from exc
     except MarkedYAMLError as exc:
+        # the place of the error, whose lines are counted from 0
         mark = exc.problem_mark or exc.context_mark
         wrong = f"not valid {form}: {exc.problem or exc.context}"
         raise NoPlainValueError(mark.line + 1 if mark else 1, wrong, "plain data", file) from exc
@@ -148,6 +155,7 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
         line_of_error = line or getattr(exc, "lineno", 1)
         raise NoPlainValueError(line_of_error, wrong, "plain data", file) from exc
     if line:
+        # a line of JSONL: all its values are on it
         return Record(value, file, (), lambda keys: line)
     return Record(value, file, (), _line_finder(text))
 
@@ -239,6 +247,7 @@ class _Composer(Composer):
 
 
 def _reader() -> YAML:
+    """Return a parser of YAML that takes plain data alone: no aliases, no tags, few types of words."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Resolver = _Resolver
     yaml.Composer = _Composer
@@ -246,11 +255,14 @@ def _reader() -> YAML:
 
 
 class _Representer(RoundTripRepresenter):
+    """Writes a value that is there twice as two copies, because `_reader` refuses aliases."""
+
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def _quoted(representer: Any, text: str) -> Any:
+    """Return the node of a text to write, in quotes if it would be read back as another text without."""
     style = '"' if _LOST_UNQUOTED.search(text) else None
     return representer.represent_scalar(_TEXT_TAG, text, style=style)
 
@@ -259,6 +271,7 @@ _Representer.add_representer(str, _quoted)
 
 
 def _round_trip() -> YAML:
+    """Return a reader and writer of YAML that keeps comments and the order of fields."""
     yaml = YAML()
     yaml.Representer = _Representer
     yaml.width = 120
@@ -275,6 +288,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refused(number: str) -> None:
+    """Refuse NaN or Infinity, which Python reads in JSON although JSON does not have them."""
     raise ValueError(f"the number {number}")
 
 
@@ -289,6 +303,7 @@ def _line_finder(text: str) -> Callable[[Keys], int]:
         if len(text) > _MAX_LOOKED_UP:
             return None
         try:
+            # JSON may be indented by tabs, YAML may not; a blank in place of each keeps the lines
             return _reader().compose(text.replace("\t", " "))
         except (YAMLError, RecursionError):  # some JSON is not YAML
             return None
@@ -307,6 +322,7 @@ def _line_in(node: Any, keys: Keys) -> int:
     line = 1
     for key in keys:
         if node.id == "mapping":
+            # name of the field -> the nodes of its name and of its value
             pairs = {name.value: (name, value) for name, value in node.value}
             if key not in pairs:
                 break

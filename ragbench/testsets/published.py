@@ -57,14 +57,17 @@ def expanded_row(row: Mapping[str, Any]) -> tuple[Rows, Documents]:
 
 
 def refuse_foreign(row: Mapping[str, Any]) -> None:
-    """Refuse a record that is only a part of a test set, such as judgements without their questions;
-    the DataError advises what to do with it.
+    """Refuse a record that is only a part of a test set, such as judgements without their questions.
+
+    The DataError advises what to do with it. A record with a question is never refused, nor is one of
+    a form that is not in `_PARTS`.
 
     >>> refuse_foreign({"qid": "1", "nuggets": []})
     Traceback (most recent call last):
     ragbench.errors.DataError: these are nuggets without their topics; ...
     """
     names = {str(name).casefold() for name in row}
+    # it has a question, or passages to ask about
     if not names.isdisjoint((*QUESTIONS, "text", "inputs", "vars", *PASSAGES)):
         return
     for fields, advice in _PARTS.items():
@@ -97,11 +100,13 @@ def refuse_trec(path: Path) -> None:
     except OSError:
         return
     columns = line.split()
+    # judgements: question, 0, document, grade
     if len(columns) == 4 and columns[1] in ("0", "Q0") and columns[3].lstrip("+-").isdecimal():
         raise DataError(
             f"{path} has judgements of TREC, not questions; `ragbench score {path} RUN` scores a run "
             "by them"
         )
+    # a run: question, Q0, document, rank, score, name of the system
     if len(columns) == 6 and columns[1] == "Q0":
         raise DataError(
             f"{path} is a run of TREC, not a test set; `ragbench score QRELS {path}` scores it"
@@ -129,8 +134,10 @@ def _squad_row(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[st
     """
     context = row["context"]
     title = str(row.get("title") or "paragraph")
+    # the rows of one paragraph give it the same id
     document = Document(f"{title}/{_digest(context)}", context)
     documents[document.doc_id] = document
+    # two lists of the same length, as one object for each answer
     columns = row["answers"]
     answers = [
         {"text": text, "answer_start": start}
@@ -140,6 +147,7 @@ def _squad_row(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[st
 
 
 def _digest(text: str) -> int:
+    """Return a number made from a text, by which paragraphs of one title are told apart."""
     from zlib import crc32
 
     return crc32(text.encode("utf-8", "replace"))
@@ -279,6 +287,7 @@ def _has(field: str, part: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 _Expand = Callable[[Mapping[str, Any], Documents], Iterator[dict[str, Any]]]
+# name -> (fields that a record must have, a further test of it, what makes records of questions of it)
 _FORMS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], bool], _Expand]] = {
     "SQuAD": ({"paragraphs"}, _has("paragraphs", "qas"), _squad),
     "SQuAD on the hub": (

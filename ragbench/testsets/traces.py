@@ -154,6 +154,7 @@ def _span_of_fields(fields: Mapping[str, Any]) -> _Span:
     value_at = {}  # path such as "input.value" -> value
     for path, value in _paths(fields):
         if value not in (None, ""):
+            # a text may be JSON: then its value
             value_at[path] = read_cell(value) if isinstance(value, str) else value
     span: _Span = {}
     for part, paths in _FIELDS.items():
@@ -189,6 +190,7 @@ def _listed_documents(span: _Span) -> list[Any]:
     """
     output = span["output"]
     if isinstance(output, list):
+        # of any other step the list may be anything
         return output if span["stage"] else []
     if isinstance(output, Mapping):
         for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"):
@@ -236,11 +238,14 @@ def _record_of_trace(spans: Sequence[_Span]) -> dict[str, Any]:
     the last model; the contexts are the documents of the last reranker, else of all searches, else of
     the root.
     """
+    # id of a span -> its stage
     stage_of = {span["id"]: span["stage"] for span in spans}
     # the first span whose parent is not in the trace
     root = next((span for span in spans if span["parent"] not in stage_of), spans[0])
+    # stage -> its spans, in the order of their start
     by_stage = grouped(spans, lambda span: span["stage"])
     models = by_stage.get("generate", [])
+    # of the root, then of the models from the last to the first
     answers = [_text_in(span["output"], _ANSWER, _NOT_ANSWERED) for span in (root, *models[::-1])]
     answer = next(filter(None, answers), "")  # the first that is not empty
     contexts: list[Any] = []
@@ -290,6 +295,7 @@ def _latencies(
     latencies: dict[str, float] = {}
     for span in spans:
         stage = "total" if span is root else span["stage"]
+        # its time is counted with its parent
         is_inside = stage_of.get(span["parent"]) == stage
         if not stage or not span["end"] or is_inside:
             continue
