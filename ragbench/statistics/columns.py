@@ -50,6 +50,10 @@ def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
     """Return measure -> its values by query_id (NaN: unscored); measures and queries are in the order
     of `scores`.
 
+    Args:
+        scores: a frame of tidy scores (query_id, measure, value), or a result that has one.
+        what: names the scores in messages, such as "scores of 'bm25'".
+
     Raises:
         DataError: the scores are not tidy scores, a measure has two values of a query, or a value is
             out of bounds; `what` names the scores in the message.
@@ -83,9 +87,15 @@ def _tidy(scores: Scores, what: str) -> pd.DataFrame:
 
 
 class _Layout(NamedTuple):
-    """Where a frame of scores has each measure and query: the columns of measures and queries of all
-    rows, and by measure the numbers of its `rows` and their queries (`indexes`). Frames of the same
-    layout, such as those of a sweep, are searched once.
+    """Where a frame of scores has each measure and query. Frames of the same layout, such as those
+    of a sweep, are searched once.
+
+    Attributes:
+        measures: the column `measure` of the frame; with the next one, it tells whether another
+            frame has the same layout.
+        queries: the column `query_id`.
+        rows: measure -> the numbers of its rows.
+        indexes: measure -> the queries of these rows, in the same order.
     """
 
     measures: pd.Series[str]
@@ -117,6 +127,7 @@ class _Layout(NamedTuple):
         _check_rows(
             pairs.duplicated(), frame, f"{what}: two values; keep one row per query and measure"
         )
+        # Collect for each measure its rows, and the index of the queries in these rows.
         layout = cls(frame["measure"], frame["query_id"], rows={}, indexes={})
         all_queries = pd.Index(ids)
         index = all_queries
@@ -181,6 +192,7 @@ def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
     Traceback (most recent call last):
     ragbench.errors.DataError: scores of 'bm25': nDCG@10 of query 'q2' is 2; expected 0 to 1, or a measure of another name
     """  # noqa: E501
+    # None: no bound
     low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (None, None)
     lowest = -_MAX if low is None else low
     highest = _MAX if high is None else high
@@ -218,6 +230,7 @@ def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
     >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms"), bounds_of("of_my_own", np.array([3.0]))
     ((0.0, 1.0), (0.0, inf), (-inf, inf))
     """
+    # None: no bound; an unknown measure is taken as a fraction, until a value is outside of it
     low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (0.0, 1.0)
     lowest = -math.inf if low is None else low
     highest = math.inf if high is None else high
@@ -288,6 +301,7 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
     chosen: list[str] = []
     for name, table in tables.items():
         try:
+            # the names that the scores use, such as "nDCG@10" for a given "ndcg@10"
             names_in_table = [named_among(measure, table) for measure in measures]
         except ConfigError as exc:
             raise ConfigError(f"scores of {name!r}: {exc}") from None
@@ -342,7 +356,7 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
                 f"only {baseline!r} has {_first_three(only_before)}, only {name!r} has "
                 f"{_first_three(only_after)}. Run both on the same dataset and split"
             )
-        after = after.reindex(before.index)
+        after = after.reindex(before.index)  # the same queries in another order
     left = before.to_numpy()
     right = after.to_numpy()
     is_paired = ~(np.isnan(left) | np.isnan(right))
@@ -399,6 +413,7 @@ def adjusted_p_values(p_values: Sequence[float] | Floats, n_others: int = 0) -> 
     n = int((~np.isnan(adjusted)).sum())
     order = np.argsort(adjusted, kind="stable")[:n]  # NaN comes last
     factors = np.arange(n, 0, -1) + n_others
+    # the running maximum: none becomes smaller than a smaller one
     adjusted[order] = np.minimum(np.maximum.accumulate(adjusted[order] * factors), 1.0)
     return adjusted
 

@@ -262,11 +262,13 @@ def compare_all(
             f"nothing to compare {baseline!r} with: give the scores of at least one other "
             "configuration"
         )
+    # which measures are compared, which of them decides, and which questions belong together
     tables = tables_of(scores_by_name)
     chosen = chosen_measures(tables, measures)
     decides = chosen[0] if measures else _deciding(tables, baseline, chosen)
     words = questions_of(scores_by_name[baseline], questions)
     clusters = clusters_of(_all_queries(tables[baseline]), words)
+    # for each contender and measure: its row, its differences by cluster, their number and spread
     rows: list[dict[str, Any]] = []
     parts: list[Clustered] = []
     pilots: list[Pilot] = []
@@ -279,6 +281,7 @@ def compare_all(
             rows.append({"name": name, **_row(pair, measure)})
             parts.append(part)
             pilots.append(_pilot(pair, part, measure))
+    # all intervals at once; none may pass the largest possible difference, `width`
     low, high, p, method = difference_intervals(parts, pilots, alpha)
     for i, (row, part, pilot) in enumerate(zip(rows, parts, pilots, strict=True)):
         row["n_clusters"] = pilot.n
@@ -326,10 +329,12 @@ def _decide(
         n_dropped: so many more p-values of 1 count in the adjustment.
         not_possible: why no decision is possible; "" if one may be.
     """
+    # why a row has no decision
     for row, n in zip(rows, n_clusters, strict=True):
         row["reason"] = ""
         if row["measure"] == decides:
             row["reason"] = not_possible or _too_few(n)
+    # p-values adjusted over the rows that may decide; NaN in the others
     is_tested = [row["measure"] == decides and not row["reason"] for row in rows]
     n_tests = sum(is_tested) + n_dropped
     for column, adjusted_column in (
@@ -340,6 +345,7 @@ def _decide(
         adjusted = adjusted_p_values(tested_p, n_dropped)
         for row, p in zip(rows, adjusted, strict=True):
             row[adjusted_column] = p
+    # the decision, and what belongs to a likely and to an undecided one
     for row, pilot in zip(rows, pilots, strict=True):
         reach = margin * pilot.width  # the largest difference that does not matter
         row["n_tests"] = n_tests
@@ -352,6 +358,7 @@ def _decide(
         row["n_to_decide"] = math.nan
         if row["decision"] == "undecided":
             n_needed = pilot.n_to_decide(row["difference"], reach, alpha / n_tests)
+            # the pilot counts independent observations, the column questions
             row["n_to_decide"] = math.ceil(n_needed * row["n"] / pilot.n)
 
 
@@ -364,7 +371,7 @@ def _deciding(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
     table = tables[baseline]
     n_scored = {name: int(table[name].notna().sum()) for name in measures}
     main = main_measure_of(n_scored)
-    if main not in measures:
+    if main not in measures:  # no measure has a scored query
         return measures[0]
     if any(not other[main].equals(table[main]) for other in tables.values()):
         return main
@@ -380,8 +387,13 @@ def _too_few(n: int) -> str:
 
 
 def _decision(row: Mapping[str, Any], alpha: float, reach: float) -> str:
-    """Return the first decision that holds, in the order of DECISIONS; differences up to `reach` do
-    not matter.
+    """Return the first decision that holds, in the order of DECISIONS.
+
+    Args:
+        row: a row of a comparison with reason, gain (the difference, above 0 if the contender is
+            better), ci_low, ci_high, p_adjusted and p_likely_adjusted.
+        alpha: the probability of a wrong decision.
+        reach: the largest difference that does not matter; infinite for a measure without bounds.
     """
     if row["reason"]:
         return "not possible"

@@ -67,7 +67,7 @@ class Pilot(NamedTuple):
         >>> round(Pilot(10_000, 1.0, math.inf).power(0.5, 34, 0.05), 3), round(Pilot(10_000, 1.0, 3.0).power(0.5, 34, 0.05), 3)
         (0.808, 0.714)
         """  # noqa: E501
-        if self.differing is None:
+        if self.differing is None:  # the values are not all 0 or 1
             deviations, critical = _likely_critical_means(
                 self.deviation, self.n, n, alpha, self.width
             )
@@ -78,6 +78,8 @@ class Pilot(NamedTuple):
         if n <= _MAX_EXACT:
             _, weights = _nodes()  # of the likely rates, in their mean
             return float(weights @ _power_of_rates(rates, effect, n, alpha))
+        # more pairs: as normal values. The square of a difference is 1 for a question that differs,
+        # else 0, so that its mean is the rate, and the variance is the rate less the squared mean.
         deviations = np.sqrt(np.maximum(rates - effect**2, 1e-12))
         critical = _critical_means(deviations, n, alpha, self.width)
         return _mean_power(effect, n, deviations, critical)
@@ -93,7 +95,8 @@ class Pilot(NamedTuple):
 
         is_binary = self.differing is not None
         if self.n < 2 or (not is_binary and self.deviation <= TIE):
-            return math.nan
+            return math.nan  # equal differences say nothing of how much others vary
+        # no difference can be larger than the width; one of 100 deviations is always shown
         largest = 1.0 if is_binary else min(self.width, 100 * self.deviation)
 
         def excess(effect: float) -> float:
@@ -117,6 +120,7 @@ class Pilot(NamedTuple):
         from scipy.special import ndtri, stdtrit
 
         def shows_difference(n: int) -> bool:
+            # the standard errors that a difference must have to be shown with that power
             errors = stdtrit(n - 1, 1 - alpha / 2) + ndtri(POWER)
             return bool(errors * self.deviation / math.sqrt(n) < abs(difference))
 
@@ -126,11 +130,15 @@ class Pilot(NamedTuple):
         return n
 
     def _n_with_half_width(self, room: float, alpha: float, limit: int) -> int:
-        """Return the smallest number of pairs whose safe interval has a half width below `room`;
-        `limit` if that is larger.
+        """Return the smallest number of pairs whose safe interval has a half width below `room`.
 
         The half width is slow to compute, its lower bound `_smallest_half_width` is fast: the search
-        begins where the bound fits.
+        begins at the first number for which the bound is below `room`.
+
+        Args:
+            room: the half width that the interval must be below.
+            alpha: the interval covers with 1 - alpha.
+            limit: is returned if more pairs were needed.
         """
 
         def may_fit(n: int) -> bool:
@@ -139,9 +147,10 @@ class Pilot(NamedTuple):
         def fits(n: int) -> bool:
             return self._half_width(n, alpha) < room
 
-        first = _smallest(may_fit, limit)
+        first = _smallest(may_fit, limit)  # no smaller number can fit
         if first == limit or fits(first):
             return first
+        # a guess from which `_smallest` needs few steps
         guess = float(first)
         for _ in range(4):  # a half width falls about as 1 / sqrt(n)
             guess *= (self._half_width(int(guess), alpha) / room) ** 2
@@ -181,6 +190,7 @@ def _smallest(holds: Callable[[int], bool], limit: int, guess: int = 0) -> int:
     A condition that holds for n must hold for every larger number. A good `guess` saves most of the
     steps.
     """
+    # the result is above `low`, and `high` at most
     low = 1
     high = limit
     step = 1
@@ -213,12 +223,15 @@ def _nodes() -> tuple[Floats, Floats]:
 
 
 def _likely_rates(differing: int, n: int) -> Floats:
-    """Compute quantiles (nodes,) of the true rate of questions that differ, of which `differing` of `n`
-    did.
+    """Compute quantiles (nodes,) of the true rate of questions that differ, if `differing` of `n`
+    in a sample did.
+
+    They are quantiles of the beta distribution that a rate has after a sample, by Jeffreys' prior
+    (half an observation more on each side).
     """
     from scipy.special import betaincinv
 
-    levels, _ = _nodes()
+    levels, _ = _nodes()  # at which quantiles to take it
     rates: Floats = betaincinv(differing + 0.5, n - differing + 0.5, levels)
     return rates
 
@@ -237,6 +250,10 @@ def _deviation_ratios(n: int) -> Floats:
 
 def _mean_power(effect: float, n: int, deviations: Floats, critical: Floats) -> float:
     """Return the mean power of `n` pairs for a true mean difference `effect`.
+
+    The mean is over two unknown numbers: the true deviation, and the deviation that the sample
+    happens to have. For each of their quantiles, the power is the probability that a normal mean
+    exceeds the critical one.
 
     Args:
         deviations: quantiles of the true standard deviation (nodes,).
@@ -274,10 +291,12 @@ def _critical_means(true_deviations: Floats, n: int, alpha: float, width: float)
     """
     from scipy.special import stdtrit
 
+    # a row per true deviation, a column per ratio of a sample's deviation to it
     sample_deviations = true_deviations[:, None] * _deviation_ratios(n)
     by_student: Floats = sample_deviations * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
     if not math.isfinite(width):
         return by_student
+    # Gaffke's limits are known for samples with a deviation of 1: the range counts in deviations
     ranges = width / sample_deviations
     by_whole = _interpolated(ranges, *critical_means(n, alpha))
     by_half = _interpolated(ranges, *critical_means(n, alpha / 2, 0.5))
@@ -299,7 +318,7 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
     """
     from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
-    rates = rates[:, None]
+    rates = rates[:, None]  # a row per rate, a column per m
     m = np.arange(n + 1)  # questions that differ
     # the probability that m of n differ (rates, m), by the binomial distribution
     log_ways = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
@@ -307,6 +326,7 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
     is_likely = p_of_m.max(axis=0) > _UNLIKELY
     m = m[is_likely]
     p_win = np.minimum((1 + effect / rates) / 2, 1)  # of a question that differs
+    # the probability of at least so many wins that decide; 0 where even m wins decide nothing
     p_decision = bdtrc(np.clip(_wins_that_decide(m, n, alpha) - 1, 0, m), m, p_win)
     powers: Floats = (p_of_m[:, is_likely] * p_decision).sum(axis=1)
     return powers

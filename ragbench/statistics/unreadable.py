@@ -73,6 +73,7 @@ def compare_readable(
     ]
     if not bounded:
         return observed
+    # three comparisons: as observed, with the lowest values for the contenders, with the highest
     tables = [observed]
     for contenders_get_highest in (False, True):
         filled = {}
@@ -117,7 +118,11 @@ def unreadable_note(
 def _filled(
     scores: pd.DataFrame, unreadable: Unreadable, measure: str, value: float
 ) -> pd.DataFrame:
-    """Return the scores with a value for each missing verdict of a measure."""
+    """Return the scores with `value` in place of each missing verdict of a measure.
+
+    A verdict is missing if the query is in `unreadable` and has no value; a query without a value
+    that no judge was asked for stays without one.
+    """
     values = scores["value"].astype(float)
     is_unreadable = scores["query_id"].isin(unreadable.get(measure, ()))
     is_missing = is_unreadable & (scores["measure"] == measure) & values.isna()
@@ -147,6 +152,8 @@ def _weakest_comparison(tables: Sequence[pd.DataFrame], measures: Sequence[str])
         rows = [table.loc[label] for table in tables]
         result.loc[label, "ci_low"] = min(row["ci_low"] for row in rows)
         result.loc[label, "ci_high"] = max(row["ci_high"] for row in rows)
+        # the largest p holds in all tables, unless the difference changes its direction: then
+        # nothing is shown, and p is 1
         have_same_sign = len({row["difference"] > 0 for row in rows}) == 1
         for column in ("p_value", "p_adjusted", "p_likely", "p_likely_adjusted"):
             known = [row[column] for row in rows if not pd.isna(row[column])]
@@ -154,7 +161,7 @@ def _weakest_comparison(tables: Sequence[pd.DataFrame], measures: Sequence[str])
                 result.loc[label, column] = max(known) if have_same_sign else 1.0
         decision = weakest_decision([row["decision"] for row in rows])
         result.loc[label, "decision"] = decision
-        if not decision.startswith("likely"):
+        if not decision.startswith("likely"):  # only likely decisions have this column
             result.loc[label, "loss_rate_to_overturn"] = pd.NA
     is_bounded = result["measure"].isin(measures)
     result.loc[is_bounded, "interval"] += ", worse bound"
