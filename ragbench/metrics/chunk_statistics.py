@@ -67,11 +67,12 @@ def score_chunks(
         for i, document in enumerate(documents):
             borders = [(chunk.start, chunk.end) for chunk in chunks_of[document.doc_id]]
             starts, ends = np.array(borders, dtype=np.int64).T
+            # the range of each chunk among the tokens of its document
             first_token, token_after = token_ranges(offsets[i], starts, ends)
             n_tokens.append((token_after - first_token).astype(np.float64))
             n_characters += int((ends - starts).sum())
             n_distinct += total_length(starts, ends)
-            if sentences[i]:
+            if sentences[i]:  # else there is nothing that a border could cut
                 spans = np.array(sentences[i])
                 coherences.append(_coherence(starts, ends, spans, vectors[i]))
                 cuts.append(_inside_sentences(np.r_[starts, ends], spans))
@@ -102,7 +103,7 @@ def _sentence_vectors(
     batch = []
     for text, spans in zip(texts, sentences, strict=True):
         batch += [text[start:end] for start, end in spans]
-    ends = np.cumsum([len(spans) for spans in sentences])
+    ends = np.cumsum([len(spans) for spans in sentences])  # of each text's rows in the batch
     return np.split(model.encode(batch), ends[:-1])
 
 
@@ -143,6 +144,7 @@ def _inside_sentences(borders: Ints, sentences: Ints) -> Floats:
     document. `sentences` has a row (start, end) per sentence.
     """
     borders = borders[(borders > sentences[0, 0]) & (borders < sentences[-1, 1])]
+    # the last sentence that begins before the border; the border is in it if it ends after the border
     last_begun = np.searchsorted(sentences[:, 0], borders) - 1
     inside: Floats = (borders < sentences[last_begun, 1]).astype(np.float64)
     return inside

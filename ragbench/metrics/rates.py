@@ -21,6 +21,7 @@ def wilson_interval(count: float, n: int, alpha: float = 0.05) -> tuple[float, f
     center = rate + z**2 / (2 * n)
     half_width = z * math.sqrt(rate * (1 - rate) / n + (z / (2 * n)) ** 2)
     scale = 1 + z**2 / n
+    # at a rate of 0 or 1 that end is exact, which rounding would miss
     low, high = 0.0, 1.0
     if count:
         low = max(0.0, (center - half_width) / scale)

@@ -93,6 +93,7 @@ def one_of_each(
     for case in dataset.cases:
         if not case.alternatives or case.query_id not in values:
             continue
+        # each document with alternatives -> the first of its group, which stands for all
         first_of = {doc_id: group[0] for group in case.alternatives for doc_id in group}
         best: dict[str, Number] = {}
         for doc_id, value in values[case.query_id].items():
@@ -154,6 +155,7 @@ def _judged_levels(
     names_of: dict[str, list[str]] = {}  # level -> names of its measures
     for name in measures:
         measure = measure_of(name)
+        # "span:nDCG@10" -> "nDCG@10"
         parsed = parse_measure(measure.name.removeprefix(f"{measure.level}:"))
         names_of.setdefault(measure.level, []).append(str(parsed))
     lacking = {"span": "gold evidence in these chunks", "chunk": "a labelled chunk in this run"}
@@ -176,7 +178,8 @@ def _judged_levels(
 def _span_judgements(
     dataset: Dataset, run: Run, chunks: Sequence[Chunk], joined: Collection[str]
 ) -> Qrels:
-    """Return query_id -> the chunks that hold gold evidence, as `score_retrieval` defines it.
+    """Return query_id -> the chunks that hold gold evidence (chunk_id -> 1), as `score_retrieval` defines
+    it.
 
     Raises:
         DataError: two chunks have one id, or no chunk of the run is among `chunks`.

@@ -67,6 +67,7 @@ def score_interventions(
         for query_id, is_correct in _correct(dataset, varied, judged_alike).items():
             rows.append((query_id, f"correct:{name}", is_correct))
 
+        # "robust:" is by the labels of the changed questions
         changed = replace(dataset, cases=cases, qrels={})
         correct_after = _correct(changed, varied, judged)
         expects_same_answer = expectation(name) == "the same answer"
@@ -112,25 +113,29 @@ def _robustness(
     """
     if answer.failed:
         return math.nan
+    # labels that decide by themselves, without regard to the answer before
     if case.expected_outcome == "no_results":
         return float(answer.abstained)
     if any(claim.casefold() in answer.text.casefold() for claim in case.forbidden_claims):
         return 0.0
     if case.expected_outcome == "uncertain" and answer.abstained:
         return 1.0
+    # with forbidden claims as the only label, an answer without them is right
     if not case.gold_facts and not case.reference_answer and case.forbidden_claims:
         return 1.0
     if is_correct is None:
         return math.nan
+    # the right answer has changed with the question
     if not has_same_labels:
         # an abstention from what was not known before shows nothing
         shows_nothing = answer.abstained and not was_correct
         return math.nan if shows_nothing else float(is_correct)
+    # the right answer is as before: a question shows robustness if it was answered correctly
     if was_correct:
         return float(is_correct)
     if is_correct and expects_same_answer:
         return 0.0  # it was to stay wrong
-    return math.nan
+    return math.nan  # wrong before, so that a wrong answer now shows nothing
 
 
 def _correct(
@@ -159,4 +164,4 @@ def _correct(
         has_answer = case.answerable and any(_answer_labels(case))
         if has_answer and case.query_id in abstained:
             wrong_abstentions[case.query_id] = False
-    return by_labels | by_judge | wrong_abstentions
+    return by_labels | by_judge | wrong_abstentions  # the later one decides

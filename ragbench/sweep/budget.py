@@ -49,10 +49,10 @@ def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
             if not isinstance(value, str):
                 continue
             if value == "env":  # the model that the environment names
-                value = ":".join(parse(value))
+                value = ":".join(parse(value))  # (provider, model)
             if match := _MODEL.search(value):  # also after a kind, as in "dense:openai:e"
                 models.add(match[0])
-    free = Price(0.0, 0.0)
+    free = Price(0.0, 0.0)  # of input and of output
     return sorted(model for model in models if price_of(model) != free)
 
 
@@ -76,6 +76,7 @@ def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Set
     paid = paid_models(runs)
     if not paid:
         return ""
+    # only one database for all machines keeps a reply from being paid for twice, and the maximum
     if not database.is_shared():
         raise ConfigError(
             f"{', '.join(paid)} may cost money, and the workers of {executor} share no replies "

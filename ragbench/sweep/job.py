@@ -84,6 +84,7 @@ class Job:
         """
         folder = self.staging.name
         return {
+            # the results, as paths are written on Linux and on Windows; then all other files
             f"{folder}/{self.name}": self.name,
             f"{folder}\\{self.name}": self.name,
             f"{folder}/": "",
@@ -124,6 +125,7 @@ def make_job(
     `source` gets the parameter `results_dir`. The other arguments are fields of `Job`.
     """
     staging = folder.staging(name)
+    # a run that leaves a result is told where: relative to the folder that it works in
     all_parameters = dict(parameters)
     if source is not None:
         all_parameters["results_dir"] = relative(staging / name, place.cwd)

@@ -63,6 +63,7 @@ def packages_of(runs: Collection[Mapping[str, Any]]) -> list[str]:
     """
     packages = {"ragbench.sweep.warmup"} if len(runs) > 2 else set()
     for parameters in runs:
+        # "dense:wordllama" -> "dense" and "wordllama"; "bm25" has no model
         kind, _, model = str(parameters.get("retriever")).partition(":")
         if kind in ("dense", "hybrid") and model != "minilm":  # which needs only what all import
             packages.add("wordllama" if model == "wordllama" else "sentence_transformers")
@@ -78,7 +79,7 @@ def _preload() -> None:
     gc.disable()  # a collection writes to, and so copies, the memory that forks share
     os.environ.update(_VARIABLES)
     sweep_process = os.getppid()
-    vars(builtins)["get_ipython"] = _get_ipython
+    vars(builtins)["get_ipython"] = _get_ipython  # pandas looks for it at its import
     for name in _MODULES:
         has_sweep_ended = os.getppid() != sweep_process
         if has_sweep_ended:

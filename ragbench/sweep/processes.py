@@ -200,14 +200,13 @@ class LocalExecutor:
             outcome = _outcome_of(run)
             if outcome is None:  # it is at work
                 continue
-            # A run that took too long is still at work, and any may leave processes that it
-            # started.
+            # Its process is ended in any case: a run that took too long is still at work, and any may
+            # leave processes that it started.
             _kill(run.process)
             self._running.remove(run)
             if outcome.error:
                 # `tidy` writes the notebook, marked as failed: a run that was killed could not do
-                # so.
-                # on a full disk the notebook of a failed run is missing, but never half written
+                # so. On a full disk the notebook of a failed run is missing, but never half written.
                 with suppress(OSError):
                     tidy(run.job, outcome.error)
             outcomes.append(outcome)
@@ -223,6 +222,7 @@ class LocalExecutor:
         """Start the process of a run, with its part of the cores, and return its handle."""
         receiver, sender = self._context.Pipe(duplex=False)  # the run sends, this process receives
         threads = threads_of(self.side_by_side, os.environ)
+        # the job's variables win over this process's, the number of threads over both
         environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
         environment["RAGBENCH_PROGRESS"] = str(job.progress)
         process = self._context.Process(  # type: ignore[attr-defined]

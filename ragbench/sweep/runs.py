@@ -42,7 +42,7 @@ def run_all(
     A run that is lost with its process or machine is begun again, at most twice. Once the maximum
     cost is reached no further run is begun.
     """
-    waiting = list(jobs)
+    waiting = list(jobs)  # names of the jobs that were not begun, or begin again
     running: list[str] = []  # in the order in which they began
     n_losses: Counter[str] = Counter()
     failed: dict[str, str] = {}
@@ -51,11 +51,12 @@ def run_all(
     try:
         # Runs at work when the maximum is reached may finish from stored replies.
         while (waiting and not is_budget_spent) or running:
+            # fill the free places
             while waiting and not is_budget_spent and len(running) < executor.side_by_side:
                 name = waiting.pop(0)
                 _begin(folder, jobs[name], executor)
                 running.append(name)
-            ended = executor.ended()
+            ended = executor.ended()  # since the last look; often none
             # runs are looked at less and less often while none ends
             pause_s = _FIRST_PAUSE_S if ended else min(1.1 * pause_s, _LONGEST_PAUSE_S)
             for outcome in ended:
@@ -74,7 +75,7 @@ def run_all(
                 progress.ended(name, outcome.seconds, outcome.error)
             progress.look_at([jobs[name].progress for name in running])
             time.sleep(pause_s)
-    finally:
+    finally:  # also after Ctrl-C: no process and no unfinished files stay
         progress.clear()
         executor.stop()
         folder.clear()
