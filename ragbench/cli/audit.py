@@ -152,6 +152,7 @@ def _exit_status(audits: Sequence[_Audit]) -> int:
     """Return 2 if all probes of a criterion are unscored (the judge could not be asked), else 1 if a
     probe failed, else 0.
     """
+    # before failed probes, because a judge that could not be asked has proved nothing
     if any(audit.verdicts == {"unscored"} for audit in audits):
         return 2
     return int(any("fail" in audit.verdicts for audit in audits))
@@ -170,12 +171,14 @@ def _sheets_by_criterion(
 
     sheets: dict[str, list[Path]] = {criterion.name: [] for criterion in criteria}
     for path in labels:
+        # the rows with a label; a row without is an answer that nobody has judged yet
         rows = read_sheet(path).dropna(subset="value")
         labelled = set(rows["criterion"])
         for criterion in criteria:
             # `meant` is the built-in criterion of which it is another wording, if it is one
             if criterion.name in labelled or criterion.meant in labelled:
                 sheets[criterion.name].append(path)
+    # sheets were named, and no criterion has one
     if labels and not any(sheets.values()):
         raise DataError(
             f"{', '.join(path.name for path in labels)}: no label is by {', '.join(sheets)}; label "
@@ -215,6 +218,7 @@ def _right_answers(
     dataset = dataset.select(list(reference_of))
     contexts_of: dict[str, tuple[str, ...]] = {}
     chunks: list[Chunk] = []
+    # `shows` names the parts of an answer that the judge sees
     if dataset.corpus and any("contexts" in criterion.shows for criterion in criteria):
         pipeline = Pipeline(dataset, "bm25")
         chunks = pipeline.chunks

@@ -104,6 +104,7 @@ def _is_foreign(name: str) -> bool:
     """Return True for a file of another tool, and for a directory with such files and no result."""
     path = Path(name).expanduser()
     if path.is_dir():
+        # a result of ragbench has one of these files; a folder of results has such folders
         is_result = any((path / file).exists() for file in (*evaluation.FILES, "report.json"))
         return not is_result and not evaluation.result_folders(path)
     return path.is_file() and path.name != "report.json"
@@ -113,6 +114,7 @@ def _path_or_result(name: str, database: str) -> Any:
     """Return the path of a foreign file, or a result of ragbench next to it."""
     if _is_foreign(name):
         return Path(name).expanduser()
+    # one name gives one result
     [result] = results_at([name], database)
     return result
 
@@ -171,10 +173,12 @@ def print_decision(
     if len(results) < 2:
         return
     measure = conclusion.measure
+    # one row per result, the best first
     board = results.leaderboard(measure)
     # the index of the board is the rank, from 0
     is_shown = (board.index < n_rows) | (board["name"] == conclusion.baseline)
     comparison = results.compare(baseline, measures=[measure], margin=margin)
+    # rows for reading; `comparison` has the differences from the baseline
     rows = report.leaderboard_rows(board[is_shown], measure, comparison)
     headings = {
         "configuration": "best",

@@ -45,6 +45,7 @@ def add(
     Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval
     """
     words = command or []
+    # then the first word is the command, not a time
     if cron in ("eval", "sweep", "testset"):  # the time is left out
         words = [cron, *words]
         cron = ""
@@ -72,6 +73,7 @@ def _check_command(ctx: typer.Context, words: list[str]) -> None:
         if not is_group:
             command.make_context(name, words, parent=context)  # parses the options
             return
+        # go on with the commands of the group
         context = type(context)(command, info_name=name, parent=context)
 
 
@@ -83,6 +85,7 @@ def list_schedules(*, database: Database = "", as_json: Json = False) -> None:
     """
     table = service.schedules(database=database)
     table = table.assign(
+        # the times to the minute, such as 2026-01-31T02:00; none: the schedule is paused
         next=table["next_due"].str[:16].replace("", "paused"),
         last=(table["last_due"].str[:16] + " " + table["last_state"]).str.strip(),
     )
@@ -148,6 +151,7 @@ def import_file(
     )
     typer.echo(f"added: {', '.join(names)}")
     alerts = service.alerts(client=client, database=database)
+    # what is said of an alert without an address
     log_only = "the log only; --to '${NAME}' names the variable with an address"
     for alert in alerts[alerts["series"].isin(names)].to_dict("records"):
         receiver = alert["to"] or log_only

@@ -109,6 +109,7 @@ def sweep_command(
         **options,
     )
     results = result.results
+    # None: nothing was compared, as with --only
     if results is not None:
         record_finished(lambda: [(run, result.folder / run.name) for run in results])
         print_decision(results)

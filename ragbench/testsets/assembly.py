@@ -133,7 +133,9 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
         qrels[entry.case.query_id] = entry.relevant
         flaws[_ABSENT] += [doc_id for doc_id in entry.relevant if ids.is_absent(doc_id)]
         quoted = quoted_spans(entry, corpus, texts, flaws)
+        # both note evidence that was not found in `flaws`
         of_sections = _spans_of_sections(entry.case, corpus, flaws)
+        # each span once
         evidence = tuple(dict.fromkeys((*quoted, *of_sections)))
         cases.append(replace(entry.case, evidence=evidence))
     if content.unknown:
@@ -198,6 +200,7 @@ class DocumentIds:
         """
         if not self._corpus or doc_id in self._corpus:
             return doc_id
+        # first the same name in another Unicode form, then the name of a file
         for ids in (self._by_form, self._by_file_name):
             candidates = ids.get(_composed(doc_id), [])
             if len(candidates) == 1:
@@ -226,6 +229,7 @@ class DocumentIds:
         relevant: dict[str, int] = {}
         for name, grade in entry.relevant.items():
             doc_id = self.id_of(name)
+            # two names of the entry may be of one document
             relevant[doc_id] = max(grade, relevant.get(doc_id, grade))
         return entry._replace(case=case, relevant=relevant)
 

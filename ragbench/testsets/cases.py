@@ -450,7 +450,9 @@ def check(
         content.problems.append(record.problem((), shown(record.value, 60), "{...} with fields"))
         return None
     known_names = fields_of(model)
+    # a field with null counts as missing
     values = without_none(record.value)
+    # of other records so far
     n_problems = len(content.problems)
     takes_unknown = "metadata" in known_names or model is Head
     unknown_names = [name for name in record.value if name not in known_names]
@@ -477,6 +479,7 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the names that the fields of a model have in files."""
     names: list[str] = []
     for name, info in model.model_fields.items():
+        # a field with several names lists them as `choices`
         names += map(str, getattr(info.validation_alias, "choices", (name,)))
     return tuple(names)
 
@@ -497,6 +500,7 @@ def entry_of(line: CaseLine, record: Record) -> Entry:
     grades = line.relevant | line.relevance_grades
     for chunk in chunks:
         if chunk.doc_id:
+            # a grade that the line states stays
             grades.setdefault(chunk.doc_id, 1)
     case = _ADAPTERS[Case].validate_python(labels)
     quotes = tuple(piece.quote for piece in line.evidence)
@@ -529,6 +533,7 @@ def entry_of_case(dataset: Dataset, case: Case) -> Entry:
     quotes: list[str | None] = []
     for span in case.evidence:
         document = dataset.corpus.get(span.doc_id)
+        # None: the document is not there, nor the text
         quotes.append(document.full_text[span.start : span.end] if document else None)
     return Entry(case, dict(dataset.qrels.get(case.query_id, {})), quotes=tuple(quotes))
 
@@ -560,6 +565,7 @@ def sample_line(sample: SafetySample, kind: Kind) -> dict[str, Any]:
     """Return the record of a safety sample."""
     line = plain(sample)
     labels = ("benign", "attack") if kind == "input" else ("clean", "leak")
+    # `harmful` is False or True, and so the index 0 or 1
     return line | {"label": labels[line.pop("harmful")], "kind": kind}
 
 

@@ -127,6 +127,7 @@ class _OpenTestset:
                     "edit it by hand, or convert it to jsonl"
                 )
 
+        # "": the text of the file itself, not of a file in a folder; `check` reads it before the move
         write_texts(self.path, {"": text}, check)
 
 
@@ -144,6 +145,7 @@ def _opened(path: str | Path) -> Iterator[_OpenTestset]:
             f"{testset} has the form {form!r}, which is not edited; convert it: `ragbench testset "
             "convert`"
         )
+    # read within the lock, so that no change of another writer is lost
     with exclusive(testset):
         content = read(testset, form)
         refuse(testset, content.problems)
@@ -164,6 +166,7 @@ def _yaml_text(testset: Path, changed: Content, appended: Sequence[Entry]) -> st
     if appended:
         with suppress(Exception):  # layouts with which ruamel.yaml has trouble
             text = extend_yaml(old_text, [yaml_case(case_line(entry)) for entry in appended])
+    # as is so if the text was written anew, because `content` holds no comments
     if count_comments(text) < count_comments(old_text):
         raise DataError(
             f"{testset} has comments, which would be lost; change it in an editor, or "

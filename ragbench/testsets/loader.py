@@ -71,6 +71,7 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
         )
     if not isinstance(split, str) or not split:
         raise ConfigError(f"the split is {split!r}; expected a name like 'test'")
+    # by which the dataset can be loaded again, from any folder
     source = DatasetSource(_absolute(name), split, _absolute(corpus) if corpus else "")
     data = replace(_load(name, split, corpus), source=source)
     check_unchanged(data)
@@ -117,6 +118,7 @@ def _load_path(path: Path, name: str, split: str, corpus: str | Path) -> Dataset
         return replace(_load(unpacked(path), split, corpus), name=path.stem)
     from ragbench.testsets.published import refuse_trec
 
+    # raises with advice if it is a file of TREC; else the error below is raised
     refuse_trec(path)
     raise DataError(
         f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
@@ -170,6 +172,7 @@ def _imported(name: str, split: str) -> Dataset:
     from ragbench.datasets.raw_records import ABSENT_DOCUMENTS, warn
     from ragbench.extension import imported
 
+    # its name in messages
     what = f"dataset {name!r}"
     dataset = imported(name, "dataset")
     if not isinstance(dataset, Dataset) and callable(dataset):
@@ -182,6 +185,7 @@ def _imported(name: str, split: str) -> Dataset:
     if split not in ("test", dataset.split):
         raise ConfigError(f"{what} has no split {split!r}; it has {dataset.split!r}")
     if dataset.corpus:
+        # the ids of all judged documents
         judged = set(chain.from_iterable(dataset.qrels.values()))
         warn(what, ABSENT_DOCUMENTS, sorted(judged - dataset.corpus.keys()))
     return dataset

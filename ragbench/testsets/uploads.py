@@ -148,7 +148,7 @@ def limit_process() -> None:
         resource.RLIMIT_CPU: CPU_S,
         resource.RLIMIT_DATA: MEMORY_MB << 20,  # bytes
         resource.RLIMIT_NOFILE: 3,  # input, output and errors
-        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_FSIZE: 0,  # bytes that a file may have: none can be written
     }
     for limit, value in limits.items():
         _, present = resource.getrlimit(limit)  # which no process may raise
@@ -175,6 +175,7 @@ def main(form: str, name: str) -> None:
     send in a process with limits.)
     """
     warnings.simplefilter("ignore")
+    # before the limits, after which no file can be opened
     import_all()
     raw = sys.stdin.buffer.read()
     limit_process()

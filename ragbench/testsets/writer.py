@@ -153,6 +153,7 @@ def check_free(folder: Path, force: bool) -> None:
     if not folder.is_dir():
         raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")
     for name in sorted(path.name for path in folder.iterdir()):
+        # names with `STAGING` are left-overs of an interrupted write
         if not name.startswith(STAGING) and name not in FILES:
             raise DataError(
                 f"{folder} holds {shown(name)}, which is not part of a dataset: it is not replaced"
@@ -185,6 +186,7 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
             if "generated" in metadata:  # how a model wrote the answer
                 answer["generated"] = metadata.pop("generated")
             answers.append(answer)
+        # all labels of the case by name, without empty ones
         labels = case_line(entry_of_case(dataset, replace(case, metadata=metadata)))
         query = {name: labels[name] for name in _QUERY_FIELDS if name in labels}
         queries.append({"_id": case.query_id, **query})
@@ -212,6 +214,7 @@ def _other_labels(case: Case, labels: Mapping[str, Any], *, has_relevant: bool) 
     others = {name: value for name, value in labels.items() if name not in _IN_OTHER_FILES}
     if not has_relevant:
         others["relevant"] = {}
+    # an empty answer, unlike a missing one (None), is a label
     if case.reference_answer == "":
         others["reference_answer"] = ""
     return others

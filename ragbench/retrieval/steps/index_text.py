@@ -98,6 +98,7 @@ class _UserTexts:
         self._function, self._corpus = function, corpus
 
     def __call__(self, chunk: Chunk) -> str:
+        """Return the function's text for a chunk; ConfigError if it is not a text."""
         text = self._function(chunk, self._corpus[chunk.doc_id])
         if isinstance(text, str):
             return text
@@ -127,15 +128,21 @@ class _TextsBelowHeadings:
             above.append(_Heading(0, len(document.title), 0, document.title))
         if self._with_headings:
             above += _headings_above(self._headings, chunk)
+        # "title" of a document without one: its first heading
         elif not above:
             above = self._headings[:1]
         # a title or heading that ends later is part of the chunk's own text
         texts = [heading.text for heading in above if heading.end <= chunk.start]
+        # a heading often repeats the title
         distinct_texts = dict.fromkeys(texts)
         return _with_prefix(" > ".join(distinct_texts), chunk)
 
 
 class _Heading(NamedTuple):
+    """A heading from character `start` to `end` of a document. Level 1 is the highest, as in Markdown; 0
+    is the title of the document.
+    """
+
     start: int
     end: int
     level: int
@@ -179,6 +186,7 @@ def _situating_prompt(chunk: Chunk, document: Document) -> str:
     part of a long one around the chunk.
     """
     shown = _part_around(chunk, document.full_text)
+    # a mark that is in neither text, so that no text can end its own fence
     code = fence_code([shown, chunk.text])
     return SITUATE.format(
         document=fence("document", shown, code), passage=fence("passage", chunk.text, code)
@@ -189,5 +197,6 @@ def _part_around(chunk: Chunk, text: str) -> str:
     """Return the 20,000 characters of a document around the middle of a chunk; all of a shorter one."""
     centred_start = (chunk.start + chunk.end - _SHOWN) // 2
     last_start = len(text) - _SHOWN
+    # near an end of the document the part is not centred, but as long
     start = max(0, min(centred_start, last_start))
     return text[start : start + _SHOWN]

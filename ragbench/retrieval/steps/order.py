@@ -67,6 +67,7 @@ def rerank(
     to_read = {}  # query_id -> its chunks that the model reads
     for query_id, matches in run.items():
         to_read[query_id] = list(islice(matches, depth or None))  # None: all
+    # (question, texts of its chunks) for each query
     questions = _questions_with_texts(to_read, queries, by_id)
     scores = iter(_scores(questions, model, asking))
     reranked: Run = {}
@@ -74,6 +75,7 @@ def rerank(
         # the scores come query by query, chunk by chunk
         new_scores = {chunk_id: next(scores) for chunk_id in chunk_ids}
         ranking = best(new_scores, places, len(chunk_ids))
+        # chunks that the model did not read follow in their old order, each with a score 1 lower
         lowest = min(ranking.values(), default=0.0)
         unread = islice(run[query_id], len(chunk_ids), None)
         for number, chunk_id in enumerate(unread, start=1):
@@ -151,6 +153,7 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
     user_model: Any = model
     if isinstance(model, str) and is_import(model):
         user_model = imported(model, "reranker")
+    # a class: an object of it is the reranker
     if isinstance(user_model, type):
         user_model = user_model()
     is_name = isinstance(user_model, str) and bool(user_model.strip())
@@ -213,6 +216,7 @@ def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
     """Return the score of each pair (query, text) by the cross-encoder of this folder or name. Scores
     are kept in the cache; each distinct pair is read once, the longest first.
     """
+    # longest first: texts of similar length go through the model together
     distinct = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
     if not distinct:
         return []
@@ -263,6 +267,7 @@ def diversify(
     {'q': {'a': 1.0, 'c': 0.5, 'b': 0.3333333333333333}}
     """
     step = read_step("diversity", diversity)
+    # only a user's function is given chunks
     by_id = chunks_by_id(chunks) if step.function else {}
     ordered: Run = {}
     for query_id, scores in run.items():
@@ -301,6 +306,7 @@ def _by_marginal_relevance(
     chosen: list[str] = []
     while len(chosen) < len(ids):
         values = np.round(weighted_relevance - (1 - weight) * similarity, _DECIMALS)
+        # a chosen chunk cannot be the highest again
         values_of_left = np.where(is_left, values, -np.inf)
         next_place = int(np.argmax(values_of_left))  # the first of equal ones
         cosines = rows @ rows[next_place]

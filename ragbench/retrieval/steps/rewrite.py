@@ -116,8 +116,10 @@ def wordings(
             written = _lines(reply, count)
         else:  # one text, of several lines maybe
             written = [reply_text(reply, _LONGEST)]
+        # a passage of "hyde" takes the place of the question, all others are added to it
         if step.name != "hyde":
             written.insert(0, question)
+        # the question alone if the reply is empty
         texts[query_id] = _distinct(written) or (question,)
     return texts, replies
 
