@@ -163,6 +163,7 @@ def items_by_query(
             lacks_reference = scale.by_reference and not _reference_text(cases[answer.query_id])
             if not answer.attempted or lacks_reference:
                 continue
+            # for faithfulness, the same answer from other documents is another item
             documents = material.documents if scale.by_documents else ()
             texts = (answer.query_id, answer.text.strip(), *documents)
             sources_of.setdefault(texts, []).append(result.name)
@@ -174,7 +175,7 @@ def items_by_query(
         )
     items = []
     for texts, names in sources_of.items():
-        query_id, *key = texts
+        query_id, *key = texts  # the key: the answer, then the documents, if they count
         sources = [name for name in names if name]  # a result may have no name
         item = make_item(
             cases[query_id], criterion, key, contexts=contexts_of[texts], sources=sources

@@ -65,6 +65,7 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         my_ids = {*sheet.loc[is_mine, "item"]}
         missing = [item for item in items if item.item_id not in my_ids]
         # an item that was picked by hand and is drawn now belongs to the sample: take the new `picked`
+        # by item, and only in this annotator's rows; other rows keep what they have
         new_picked = sheet["item"].map({item.item_id: item.picked for item in items})
         picked = new_picked.where(is_mine).fillna(sheet["picked"])
         if missing or not picked.equals(sheet["picked"]):

@@ -110,6 +110,7 @@ class Claude(Reader):
                 text = self._response_text(post, "/v1/messages", timeout_s, body=body)
                 return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
+                # True: a parameter is now left out or replaced, so try again
                 if not self._adapts_to_refusal(exc, body):
                     raise
 
@@ -134,6 +135,7 @@ class Claude(Reader):
         def seconds_apart(other: ClaudeBatch) -> float:
             return abs(other.created_at.timestamp() - batch.created)
 
+        # Anthropic's batches have no field for a tag of ours, so that their size and time must do
         page = self._call(ClaudeBatches, self._client.get, f"{_BATCHES}?limit=1000")
         candidates = []
         for other in page.data:
@@ -167,7 +169,17 @@ class Claude(Reader):
         return outcome_of(self._reply, body) if body else str(result.get("type"))
 
     def _call(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
-        """Return the reply to a call about batches, in its form; raises RequestError."""
+        """Return the reply to a call about batches.
+
+        Args:
+            form: the class that the JSON of the reply is read into.
+            call: a method of the SDK's client, `post` or `get`.
+            path: below the provider's address.
+            content: the body of the call.
+
+        Raises:
+            RequestError: the call failed, or the reply has another form.
+        """
         return self.parse_reply(form, self._response_text(call, path, BATCH_TIMEOUT_S, **content))
 
     @cached_property
@@ -258,7 +270,7 @@ class Claude(Reader):
             return False
         message = failed.body
         if "temperature" in body and "temperature" in message:
-            if self._takes_temperature:
+            if self._takes_temperature:  # warn once: another thread may have found it out already
                 warn_of_temperature(self.name)
             self._takes_temperature = False
             return True

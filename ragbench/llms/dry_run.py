@@ -123,6 +123,7 @@ class DryRun:
             # The number of the call makes keys differ between calls.
             key_prefix = "" if shared else f"{next(self._calls)} "
             recorded = self._requests.setdefault(name, {})
+            # a request that is recorded already stays as it is, and is counted once
             for request, completion in zip(requests, found, strict=True):
                 is_stored = completion is not None
                 recorded.setdefault(f"{key_prefix}{request.key}", (request, is_stored))
@@ -173,7 +174,11 @@ def active_dry_run() -> DryRun | None:
 
 
 def _stand_in(name: str, request: Request) -> Completion:
-    """Return a stand-in for the reply to a request; a failed one if the reply has a schema."""
+    """Return a stand-in for the reply to a request to the model `name`.
+
+    It is a text that no other request gets. If the reply has to follow a schema, it is a failed
+    completion, because a text of ours fits no schema.
+    """
     if request.schema is not None:
         return Completion(
             "", name, error="a dry run: nothing was sent", failure=FailureKind.DRY_RUN

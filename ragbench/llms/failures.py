@@ -95,6 +95,7 @@ class RequestError(ModelError):
     def reworded(self, message: str, **fields: Any) -> RequestError:
         """Return the same failure with another message, and other values of these fields."""
         again = RequestError(message)
+        # the fields of this failure, then the given ones in their place
         again.__dict__ |= self.__dict__ | fields
         return again
 
@@ -249,6 +250,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     for secret in tuple(secrets):  # another thread may add to them
         if len(secret) < MIN_SECRET:
             continue
+        # as the body of a request, an address or a query would show it
         in_json = json.dumps(secret)[1:-1]
         forms = {secret, in_json, quote(secret, safe=""), quote(secret), quote_plus(secret)}
         for form in forms:
@@ -360,8 +362,10 @@ class RetryPolicy:
                 return send()
             except RequestError as exc:
                 tried += 1
+                # the failure is final, or was tried often enough
                 if tried >= min(exc.tries, max_tries):
                     raise _last_failure(exc, tried, advice) from None
+                # the server asks for too long a wait: give up, also for all other requests (`stop`)
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
                     raise exc.reworded(
                         f"{exc}; the server asks to wait {exc.wait_s:.0f} s, and the longest wait "
@@ -383,6 +387,7 @@ class RetryPolicy:
     def _back_off(self, asked_s: float | None, tried: int, stop: threading.Event) -> None:
         """Wait longer after each try, or let all threads wait the seconds that the server asked for."""
         if asked_s is None:
+            # doubled with each try; a random part, so that threads do not come back all at once
             longest_s = min(_LONGEST_BACKOFF_S, 0.5 * 2 ** (tried - 1))
             stop.wait(random.uniform(0.5, 1.0) * longest_s)
             return

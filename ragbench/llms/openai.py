@@ -132,6 +132,7 @@ class OpenAI(Server):
                 text = self.text("POST", "/chat/completions", timeout_s, json=payload)
                 return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
+                # True: a parameter is now left out or renamed, so try again
                 if not self._adapts_to_refusal(exc, payload):
                     raise
 
@@ -145,6 +146,7 @@ class OpenAI(Server):
         content = "\n".join(lines).encode()
         form = {"data": {"purpose": "batch"}, "files": {"file": ("batch.jsonl", content)}}
         file = self._call(BatchObject, "POST", "/files", **form)
+        # the tag is our own name of the batch: by it `find` recognises the batch later
         order = {
             "input_file_id": file.id,
             "endpoint": _CHAT,
@@ -177,6 +179,7 @@ class OpenAI(Server):
             is_last_page = not (page.has_more and page.data)
             if with_tag or is_last_page:
                 return with_tag
+            # the next page begins after the last batch of this one
             query = f"/batches?limit=100&after={page.data[-1].id}"
         return []
 
@@ -224,11 +227,22 @@ class OpenAI(Server):
         ending = _OUTCOMES.get(str(error.get("code")))  # such as "expired"
         if ending:
             return ending
+        # the reply is read from the body; an error of the server takes the body's place
         response = line.response or {}
         return outcome_of(self._reply, response.get("body") or {"error": line.error})
 
     def _call(self, form: type[Form], method: str, path: str, **content: Any) -> Form:
-        """Return the reply to a call about files or batches; raises RequestError."""
+        """Return the reply to a call about files or batches.
+
+        Args:
+            form: the class that the JSON of the reply is read into.
+            method: "GET" or "POST".
+            path: below the base URL.
+            content: the body of the call, as httpx takes it (json=, files=, data=).
+
+        Raises:
+            RequestError: the call failed, or the reply has another form.
+        """
         return self.parse_reply(form, self.text(method, path, BATCH_TIMEOUT_S, **content))
 
     def _payload(self, request: Request) -> dict[str, Any]:
@@ -264,7 +278,7 @@ class OpenAI(Server):
             self._limit_field = "max_completion_tokens"
             return True
         if "temperature" in payload and "temperature" in message:
-            if self._takes_temperature:
+            if self._takes_temperature:  # warn once: another thread may have found it out already
                 warn_of_temperature(self.name)
             self._takes_temperature = False
             return True

@@ -55,8 +55,9 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
         if verdicts := _verdicts_of_annotation(annotation):
             verdicts_by_annotator.setdefault(_annotator_of(annotation), []).extend(verdicts)
     person = _mean([min(verdicts) for verdicts in verdicts_by_annotator.values()])
-    if sample["annotations"] == []:
+    if sample["annotations"] == []:  # the annotators found nothing wrong
         person = 1.0
+    # the fields of the sample, and those of the objects in it, such as its metadata
     fields = dict(sample)
     for part in sample.values():
         if isinstance(part, Mapping):
@@ -91,7 +92,12 @@ def _verdicts_of_annotation(annotation: Record) -> list[float]:
 
 
 def _detectors(fields: Record) -> Row:
-    """Return the numbers in fields by name, without ids; `meta_` before a name is left out."""
+    """Return detector -> its score: the fields with a number, except ids. `meta_` before a name is
+    left out.
+
+    Raises:
+        DataError: a score is not from 0 to 1.
+    """
     scores: Row = {}
     for name, value in fields.items():
         is_id = name == "id" or name.endswith(("_id", "Id"))
@@ -117,6 +123,7 @@ def row_of_ragchecker(result: Record, criterion: str) -> Row:
         "system": _system_in(result),
         "person": math.nan,
     }
+    # RAGChecker's fields hold a label for each claim, such as "Entailment"
     for judge, field in (
         ("precision", "answer2response"),
         ("recall", "response2answer"),
@@ -269,6 +276,7 @@ def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
     by_passage: dict[tuple[str, str], Row] = {}
     for name, path in {"person": people, **judges}.items():
         n_shared = 0  # passages that people graded, too
+        # "person" comes first, so that the rows of people's passages exist when judges are read
         for query, grades in _read_grades(Path(path)).items():
             for passage, grade in grades.items():
                 new: Row = {"question": query, "system": passage, "person": math.nan}

@@ -108,6 +108,7 @@ def _draw_questions(is_in_document: Bools, times_drawn: Ints, rng: np.random.Gen
         How often each question is drawn: samples down, questions across.
     """
     weights = np.zeros((len(times_drawn), is_in_document.shape[1]))
+    # of one document: how often it was drawn in each sample, and which questions are about it
     for times, is_inside in zip(times_drawn.T, is_in_document, strict=True):
         n_inside = is_inside.sum()
         equal_chances = np.full(n_inside, 1 / n_inside)
@@ -153,6 +154,7 @@ def compare_chunkings(
     tests = {}
     for collection, table in tables.items():
         studied = table[table["size"].isin(SIZES)]
+        # the same samples for all retrievers and measures of the collection
         samples = draw_samples(studied, draws, rng)
         for retriever, rows in studied.groupby("retriever"):
             for measure in _TESTED:
@@ -165,13 +167,19 @@ def compare_chunkings(
 
 
 def _test_pairs(scores: pd.DataFrame, samples: Samples, alpha: float) -> PairTests:
-    """Test for all pairs of chunkings, in each sample, which one is better. `scores` has questions down,
-    chunkings across.
+    """Test for all pairs of chunkings, in each sample, which one is significantly better.
+
+    Args:
+        scores: questions down, chunkings across.
+        samples: the data themselves first, then draws; with the units that a test takes as
+            independent.
+        alpha: level of all pairs of a sample together.
     """
     first, second = np.triu_indices(scores.shape[1], 1)  # the columns of each pair
     values = scores.to_numpy()
     means, errors = _clustered_means(values[:, first] - values[:, second], samples)
-    # A difference without an error (of equal chunkings) gets a ratio of 0: undecided.
+    # Means over errors are Student's t. A difference without an error (of equal chunkings) gets 0:
+    # undecided.
     ratios = np.divide(means, errors, out=np.zeros_like(means), where=errors > 1e-9)
     degrees_of_freedom = samples.weights.shape[1] - 1
     signs = _significant_signs(ratios, degrees_of_freedom, alpha)
@@ -225,6 +233,7 @@ def _significant_signs(ratios: Floats, degrees_of_freedom: int, alpha: float) ->
     levels = alpha / 2 / np.arange(n_pairs, 0, -1)
     critical = student.isf(levels, degrees_of_freedom)
     is_beyond = np.take_along_axis(sizes, largest_first, axis=1) > critical
+    # True up to the first that is not beyond its critical value
     is_significant = np.logical_and.accumulate(is_beyond, axis=1)
     marks = np.zeros(ratios.shape, dtype=np.int8)
     # Back in the order of the pairs.

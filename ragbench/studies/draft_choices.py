@@ -53,7 +53,7 @@ def with_paragraph(case: Case, data: Dataset) -> Case:
 
     A paragraph ends at an empty line, or at the begin or end of the document.
     """
-    [sentence] = case.evidence
+    [sentence] = case.evidence  # a draft has one span of evidence
     text = data.corpus[sentence.doc_id].full_text
     gap_before = text.rfind("\n\n", 0, sentence.start)
     start = 0 if gap_before < 0 else gap_before + len("\n\n")
@@ -74,6 +74,7 @@ def score_by_questions(data: Dataset) -> pd.DataFrame:
         warnings.simplefilter("ignore", DataWarning)
         sets = {PEOPLE: data, **drafted_sets(data)}
     tables = []
+    # 3 chunkers, 4 sizes and 3 retrievers make 36 configurations
     for chunker, size in itertools.product(CHUNKERS, SIZES):
         chunks = chunk(data, chunker, chunk_size=size)
         for retriever in RETRIEVERS:
@@ -134,12 +135,22 @@ def agreement_of_drafts(ranking: pd.DataFrame) -> pd.DataFrame:
 
 
 def _tau(one: pd.Series, other: pd.Series) -> float:
+    """Return Kendall's tau-b of two rankings, given by a mean score of each configuration: 1 if
+    they are the same, -1 if one is the reverse of the other.
+    """
     from scipy.stats import kendalltau
 
     return float(kendalltau(one, other).statistic)
 
 
 def _regret(by_drafts: pd.Series, by_people: pd.Series) -> float:
+    """Return how much the configuration that drafts choose loses to the best one, by people's
+    questions. If several have the highest mean by drafts, it is the mean loss of these.
+
+    Args:
+        by_drafts: mean score of each configuration over the drafts.
+        by_people: its mean score over people's questions.
+    """
     is_chosen = by_drafts == by_drafts.max()
     return float(by_people.max() - by_people[is_chosen].mean())
 
@@ -156,6 +167,7 @@ def spread_of_agreement(scores: pd.DataFrame) -> pd.DataFrame:
         the taus, and of the gains of the chosen configuration over one drawn at random
         (`regret_of_any` - `regret`).
     """
+    # "people" or kind of drafts -> scores, questions down and configurations across
     matrices = {
         str(name): rows.pivot(index="query_id", columns=CONFIGURATION, values="value").astype(float)
         for name, rows in scores.groupby("questions", sort=False)
@@ -186,6 +198,7 @@ def _spread(by_people: pd.DataFrame, by_drafts: pd.DataFrame) -> dict[str, float
         taus.append(_tau(drafts, people))
         regret_of_any = people.max() - people.mean()
         gains.append(regret_of_any - _regret(drafts, people))
+    # tau is NaN for a sample in which all configurations score the same
     tau_low, tau_high = np.nanquantile(taus, [0.025, 0.975])
     gain_low, gain_high = np.quantile(gains, [0.025, 0.975])
     return {

@@ -25,6 +25,7 @@ _TOOL_COLOURS = {"MLflow": VERMILLION, "TruLens": ORANGE, "ragbench": BLUE}
 
 
 def _colour_of_test(test: str) -> str:
+    """Return the colour of the tool that a test's name begins with; grey for other tests."""
     for tool, colour in _TOOL_COLOURS.items():
         if test.startswith(tool):
             return colour
@@ -64,7 +65,7 @@ def _plot_scenarios(axes: Axes, rates: pd.DataFrame, column: str, tests: list[st
         marker = "osD^vPX<"[number]
         axes.scatter(rows[column], heights, c=colours, marker=marker, s=36, label=scenario)
     axes.set_yticks(range(len(tests)), tests)
-    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlim(-0.03, 1.03)  # fractions, with room for the marks at 0 and 1
     below = (0.5, -0.16)
     axes.legend(loc="upper center", bbox_to_anchor=below, ncol=3, frameon=False, fontsize=8)
 
@@ -201,7 +202,7 @@ def plot_claims(fractions: pd.DataFrame) -> Figure:
     figure, panels = new_figure(13, 1.5 + 0.34 * len(at_k), columns=len(BUDGETS))
     for axes, tokens in zip(panels, BUDGETS, strict=True):
         _plot_outcomes(axes, at_k, tokens)
-    for axes in panels[1:]:
+    for axes in panels[1:]:  # the first panel names the collections
         axes.set_yticklabels([])
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncol=4, frameon=False)
@@ -228,4 +229,4 @@ def _plot_outcomes(axes: Axes, at_k: pd.DataFrame, tokens: int) -> None:
     )
     axes.set(xlim=(0, 1), xlabel="fraction of the claims at k = 5")
     axes.set_title(f"at an equal {tokens:,} tokens")
-    axes.invert_yaxis()
+    axes.invert_yaxis()  # the first collection on top

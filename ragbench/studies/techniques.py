@@ -70,12 +70,14 @@ def score_arms(data: Dataset, grid: str | Path = "techniques") -> pd.DataFrame:
     Raises:
         ConfigError: the grid names a system, which has no index to measure.
     """
+    # only in these documents can a passage hold evidence
     gold_documents = {span.doc_id for case in data.cases for span in case.evidence}
     tables = []
     for parameters in read_grid(grid).runs.values():
         pipeline, run = _retrieve(parameters, data, grid)
         passages = pipeline.passages(gold_documents)
         scores = score_spans(data, run, passages, ks=[N_PASSAGES], budgets=BUDGETS)
+        # a row per question, a column per measure; then the costs, the same in all rows
         wide = scores.pivot(index="query_id", columns="measure", values="value")
         table = wide[list(MEASURES)].astype("float32").round(4).reset_index()
         table.insert(0, "arm", arm_name(parameters))
@@ -105,7 +107,11 @@ def _retrieve(
 
 
 def _tokens_of_index(pipeline: Pipeline, data: Dataset, index_text: str) -> int:
-    """Count the tokens of all texts that are indexed."""
+    """Count the tokens of all texts that are indexed.
+
+    They are the chunks of the pipeline; with `index_text` ("" for none), the longer texts that it
+    puts in their place, such as a chunk with its title.
+    """
     indexed: Sequence[Chunk] = pipeline.chunks
     if index_text:
         indexed, _ = index_texts(pipeline.chunks, data.corpus, index_text)
@@ -113,10 +119,16 @@ def _tokens_of_index(pipeline: Pipeline, data: Dataset, index_text: str) -> int:
 
 
 def _tokens_handed_over(run: Run, passages: Sequence[Chunk]) -> float:
-    """Compute the mean number of tokens in the best passages of a question."""
+    """Compute the mean number of tokens in the best `N_PASSAGES` passages of a question.
+
+    Args:
+        run: query_id -> passage id -> score, the best passage first.
+        passages: the passages, with their texts.
+    """
     # the ids of the best passages of each question; a run has the best one first
     best_ids = [list(scores)[:N_PASSAGES] for scores in run.values()]
     all_best_ids = set().union(*best_ids)
+    # each text is counted once, although several questions may find it
     texts = {
         passage.chunk_id: passage.text for passage in passages if passage.chunk_id in all_best_ids
     }
@@ -196,6 +208,7 @@ def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd
     """
     from scipy.stats import kendalltau
 
+    # collection -> scores, questions down and arms across
     matrices = {
         collection: table.pivot(index="query_id", columns="arm", values=measure).astype(float)
         for collection, table in arms.items()
@@ -291,6 +304,7 @@ def summarise_decisions(comparison: pd.DataFrame) -> pd.DataFrame:
     differences = by_arm.agg(["mean", "min", "max"]).astype(float)
     differences.columns = pd.Index(["mean difference", "smallest", "largest"])
     order = ["better", "likely better", "within the margin", "undecided", "likely worse", "worse"]
+    # arms down, decisions across: numbers of collections; a decision that never occurs gets zeros
     counts = pd.crosstab(comparison["arm"], comparison["decision"])
     counts = counts.reindex(columns=order, fill_value=0)
     table = differences.join(counts)
