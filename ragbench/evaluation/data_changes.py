@@ -73,7 +73,8 @@ def data_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """
     old_questions = before.get("question_digests")
     new_questions = after.get("question_digests")
-    if old_questions is None or new_questions is None:  # then the texts alone are compared
+    # where a result has no digests of its questions, the texts alone are compared
+    if old_questions is None or new_questions is None:
         old_questions = before.get("questions") or {}
         new_questions = after.get("questions") or {}
     questions = edits_between(old_questions, new_questions).in_words("question")
@@ -89,6 +90,7 @@ def _document_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> st
     new_documents = after.get("document_digests")
     if old_documents is not None and new_documents is not None:
         return edits_between(old_documents, new_documents).in_words("document")
+    # the digest of all documents together
     old_corpus = before.get("dataset", {}).get("corpus")
     new_corpus = after.get("dataset", {}).get("corpus")
     if old_corpus == new_corpus:

@@ -56,12 +56,14 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     shared = questions_of_all(results)
     origins = {query_id: every_origin[query_id] for query_id in every_origin if query_id in shared}
     composition = Counter(origins.values())
+    # the first of people, generated, draft that any question has
     deciding_origin = next((name for name in ORIGINS if composition[name]), "people")
     ids = frozenset(query_id for query_id, origin in origins.items() if origin == deciding_origin)
     unanswerable = {query_id for query_id in ids if _is_unanswerable(first, query_id)}
     ranking = _ranking_measure(results, measure, ids, n_answerable=len(ids - unanswerable))
     scored = _scored_everywhere(results, ranking.measure, ids)
 
+    # why the others do not decide
     n_left_out = {  # reason -> number of questions
         "were not asked of all, or not with the same words and labels": len(asked) - len(origins)
     }
@@ -71,6 +73,7 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     n_left_out["have no answer in the documents"] = len(unanswerable - scored)
     n_left_out[_unscored_reason(ranking.measure)] = len(ids - scored - unanswerable)
 
+    # why even these do not decide; "" if they do
     not_possible = ""
     if deciding_origin == "draft" and not ranking.same_retrieval:
         not_possible = DRAFTS_ALONE
@@ -114,6 +117,7 @@ def _ranking_measure(
     # A user may give a judge's criterion other words. Its measure, such as "llm_my_words", then decides
     # in place of a built-in one: `wordings` maps the former to the latter.
     wordings = measures_of(wordings_in(results[0].settings))
+    # measure -> number of questions that have it; a wording counts for the built-in measure
     n_scored = {wordings.get(name, name): count for name, count in _n_scored(results, ids).items()}
     retrieval = main_measure_of(n_scored, n_answerable)
     same_retrieval = len(results) > 1 and _all_equal(results, retrieval)
@@ -127,6 +131,7 @@ def _ranking_measure(
     else:
         chosen = retrieval
         reason = _coverage_reason(retrieval, n_scored, n_answerable)
+    # back to the name that the scores have
     in_users_words = {meant: measure for measure, meant in wordings.items()}
     return _RankingMeasure(in_users_words.get(chosen, chosen), reason, same_retrieval)
 
@@ -181,7 +186,7 @@ def _writes_answers(result: Result) -> bool:
 
 
 def _all_equal(results: Sequence[Result], measure: str) -> bool:
-    """Return True if all results have the same values of a measure."""
+    """Return True if all results have the same values of a measure, and the same questions with one."""
     first = values_of(results[0], measure)
     return all(values_of(result, measure) == first for result in results[1:])
 

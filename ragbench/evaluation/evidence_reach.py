@@ -103,6 +103,7 @@ class EvidenceMeter:
             stages: the ranking after each step of the search.
             filtered: relevant documents that the filter keeps from the question.
         """
+        # of a pipeline that rewrites questions: what it found by the question as it was asked
         contexts_unchanged = [call.contexts for call in answer.calls if call.name in UNCHANGED]
         uncut = (*answer.contexts, *answer.cut)
         # Each step is compared at the length that was handed over: a longer ranking would hold more.
@@ -140,6 +141,7 @@ class EvidenceMeter:
             return len(case.first_alternatives(documents) & relevant) / len(relevant)
 
         corpus = self._dataset.corpus
+        # One relevant document in the corpus is enough, as for the other lists (see `holds`).
         # Without a corpus in the dataset, the system has other documents, which cannot be checked.
         is_unchecked = not corpus and bool(answer.passages)
         is_in_corpus = is_unchecked or not corpus.keys().isdisjoint(labelled)
@@ -174,6 +176,7 @@ class EvidenceMeter:
         The same words in several places are one passage, of which the best covered copy counts.
         """
         spans = located_spans(self._dataset, case)
+        # text of a passage -> the places that have this text
         copies_of = grouped(spans, lambda span: span_text(self._dataset, span))
         n_characters = sum(map(len, copies_of))
 
@@ -251,6 +254,7 @@ class EvidenceMeter:
         """
         quotes = [span_text(self._dataset, span) for span in located_spans(self._dataset, case)]
         n_characters = sum(map(len, quotes))
+        # characters of the spans that the text has as a whole
         n_quoted = sum(len(quote) for quote in quotes if quote in joined)
         return n_characters > 0 and n_quoted >= HOLDS * n_characters
 

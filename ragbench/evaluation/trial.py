@@ -34,6 +34,7 @@ def try_functions(
     case = dataset.cases[0]
     text = case.reference_answer or case.text
     answer = Answer(case.query_id, text, contexts=("example",))
+    # what a function of an answer gets: the case, the answer, the texts of its contexts
     example = (case, answer, [_context(case, dataset)])
     for measure in measures:
         if measure.level == "answer":
@@ -41,6 +42,7 @@ def try_functions(
     for criterion in criteria:
         if criterion.function is not None:
             _try(computed_value, criterion, case.query_id, example, _would_recur)
+    # a function of a ranking gets the ranked ids and the grades: it needs a question with judgements
     judged = [query_id for query_id, grades in dataset.qrels.items() if grades]
     if not judged:
         return
@@ -69,7 +71,7 @@ def _try(
     try:
         compute(own, query_id, *example)
     except DataError as exc:
-        if is_certain(exc.__cause__):
+        if is_certain(exc.__cause__):  # what the user's function raised, or None
             raise ConfigError(f"{exc} (tried on an example; nothing was asked)") from exc
 
 
@@ -85,6 +87,7 @@ def _would_recur(failure: BaseException | None) -> bool:
 
 def _module_of(failure: BaseException) -> str:
     """Return the name of the module that raised an exception."""
+    # from the outermost call to the one that raised
     frames = [frame for frame, _ in walk_tb(failure.__traceback__)]
     return str(frames[-1].f_globals.get("__name__"))
 

@@ -67,6 +67,7 @@ def answer_variations(
         for query_id, (case, chunks) in changed.items():
             cases.append(case)
             contexts[query_id] = chunks
+        # a change of contexts needs no search: the pipeline answers from them
         changes_contexts = name.partition(":")[0] not in OF_QUESTIONS
         if isinstance(system, Pipeline) and changes_contexts:
             answers = system.answer_from(
@@ -74,7 +75,7 @@ def answer_variations(
             )
             all_chunks = [chunk for chunks in contexts.values() for chunk in chunks]
             variations[name] = Variation(cases, answers, all_chunks)
-        else:
+        else:  # a changed question is asked as any other
             answers = _ask_changed(system, dataset, cases, name, spec)
             variations[name] = Variation(cases, answers, [])
     unused = [name for name, variation in variations.items() if not variation.cases]

@@ -29,6 +29,7 @@ def wordings_of(criteria: Iterable[Criterion]) -> dict[str, str]:
 
 def wordings_in(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return `wordings_of` of the criteria by which a result was judged, from its settings."""
+    # criterion of the user -> the criterion whose wording it is, or ""
     meant_by = {}
     for declared in settings.get("own_criteria", ()):
         meant_by[declared["name"]] = declared.get("wording_of", "")
@@ -41,6 +42,7 @@ def _deciding(named: Sequence[tuple[str, str]]) -> dict[str, str]:
     `named` has pairs: the name of a criterion, and the criterion whose wording it is, or "". The first
     wording of a criterion decides, unless the criterion itself is among the names.
     """
+    # criteria that need no other to decide in their place; each that gets one is added
     decided = {name for name, _ in named}
     meanings: dict[str, str] = {}
     for name, meant in named:

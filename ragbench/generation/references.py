@@ -205,6 +205,7 @@ def _reference_lines(
     """Return query_id -> the fields of its line in answers.jsonl, for each successful answer;
     placeholders of a dry run are left out.
     """
+    # the prompt's name with a digest of its words, so that a change of the words is seen
     prompt = f"reference@{store.digest(REFERENCE, GENERATION_SYSTEM)[:8]}"
     lines = {}
     for answer in answers:
@@ -247,6 +248,7 @@ def _n_evidence_characters(case: Case, window: Chunk) -> int:
     total = 0
     for span in case.evidence:
         if span.doc_id == window.doc_id:
+            # negative if they do not overlap
             n_shared = min(span.end, window.end) - max(span.start, window.start)
             total += max(0, n_shared)
     return total

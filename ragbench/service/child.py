@@ -13,7 +13,7 @@ from contextlib import suppress
 
 def _end_with_parent() -> None:
     with suppress(OSError):
-        os.read(0, 1)
+        os.read(0, 1)  # returns when the input ends, as nothing is ever sent
     if hasattr(os, "killpg"):
         os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(137)

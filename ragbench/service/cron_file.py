@@ -56,6 +56,7 @@ class _Config(_Part):
         """
         from ragbench.systems.named_systems import reads_documents
 
+        # raises for a system that cannot be found; True if the system searches in the test set's documents
         try:
             is_pipeline = reads_documents(self.system, folder)
         except RagbenchError as exc:
@@ -134,6 +135,7 @@ def import_schedules(
     file = Path(file)
     folder = file.absolute().parent
     jobs = _jobs_in(file)
+    # check all jobs before any is added
     problems = []
     for entry in jobs:
         due_before(entry.schedule, entry.config.zone, datetime.now(UTC))  # raises for a wrong time
@@ -146,6 +148,7 @@ def import_schedules(
             f"{file}: nothing is added; these jobs could not run: {'; '.join(problems)}"
         )
     check_targets(to)
+    # add a schedule for each job, and its alert
     scope: dict[str, Any] = {"client": client, "database": database}
     for entry in jobs:
         config = entry.config
@@ -163,7 +166,7 @@ def _jobs_in(file: Path) -> list[_Job]:
         content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
         return TypeAdapter(list[_Job]).validate_python(content)
     except ValidationError as exc:
-        error = exc.errors()[0]
+        error = exc.errors()[0]  # `loc`: number of the job, then names of fields
         where = ".".join(map(str, ("jobs", *error["loc"])))
         raise DataError(f"{file}: {where} is {error['input']!r}; expected: {error['msg']}") from exc
     except (OSError, ValueError, KeyError, TypeError, YAMLError) as exc:

@@ -48,6 +48,7 @@ def run_command(
         "RAGBENCH_SERIES": series_of(claimed),
         "RAGBENCH_CLIENT": claimed.client_id,
     }
+    # an evaluation is told where its result goes; other commands name their own files
     result = None
     if command[0] == "eval":
         result = place_of(claimed)
@@ -55,6 +56,7 @@ def run_command(
         command += ["--output", str(result), "--force"]
         environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
         environment["RAGBENCH_PROGRESS"] = str(progress_of(result))
+    # a file takes any amount of output, where a pipe that no one reads would block the command
     with tempfile.TemporaryFile() as printed:
         with subprocess.Popen(
             [*program, *command],
@@ -67,14 +69,14 @@ def run_command(
         ) as child:
             try:
                 reason = _wait(child, lost, stop, timeout_s)
-            finally:
+            finally:  # the command has ended, has to be killed, or an error came in between
                 if child.poll() is None:
                     _kill(child)
                 if result:
                     progress_of(result).unlink(missing_ok=True)
         printed.seek(0)
         output = printed.read().decode(errors="replace")
-    if not reason:
+    if not reason:  # it ended by itself
         return child.returncode, output, result
     if stop is not None and stop.is_set():
         raise InterruptedError("the worker stops")
@@ -87,7 +89,14 @@ def _wait(
     stop: threading.Event | None,
     timeout_s: float,
 ) -> str:
-    """Wait until a command has ended, and return ""; or until it has to be killed, and return why."""
+    """Wait until a command has ended, and return ""; or until it has to be killed, and return why.
+
+    Args:
+        child: the process of the command.
+        lost: set when another worker holds the job.
+        stop: set when this worker stops; None if it cannot.
+        timeout_s: seconds that the command may take; 0 means any number.
+    """
     end = time.monotonic() + (timeout_s or float("inf"))
     while child.poll() is None:
         if lost.wait(0.2) or (stop is not None and stop.is_set()):
@@ -103,7 +112,7 @@ def _with_defaults(command: Sequence[str]) -> list[str]:
     EVALUATION_DEFAULT_SAMPLE_SIZE is the number of questions of a new test set, EVALUATION_DEFAULT_K the
     depth of an evaluation. A generated test set also gets --force.
     """
-    options = {word.partition("=")[0] for word in command}
+    options = {word.partition("=")[0] for word in command}  # "--k=5" -> "--k"
     n_questions = os.environ.get("EVALUATION_DEFAULT_SAMPLE_SIZE")
     depth = os.environ.get("EVALUATION_DEFAULT_K")
     added = []
@@ -123,7 +132,7 @@ def _with_defaults(command: Sequence[str]) -> list[str]:
 def _kill(child: subprocess.Popen[bytes]) -> None:
     """End a child and all processes that it started."""
     with suppress(ProcessLookupError):
-        if hasattr(os, "killpg"):
+        if hasattr(os, "killpg"):  # the child leads a group: `start_new_session`
             os.killpg(child.pid, signal.SIGKILL)
         else:
             child.kill()

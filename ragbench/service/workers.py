@@ -65,11 +65,13 @@ class Queue:
     def stop(self) -> None:
         """Take no job any more; a job that is not finished in `grace_s` goes back to the queue."""
         self._stopping.set()
+        # wake the threads that wait for jobs, so that they see it
         for _ in range(self.workers):
             self._wake.release()
         end = time.monotonic() + self.grace_s
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
+        # what is at work now is stopped, and its thread puts it back into the queue
         self._returning.set()
         for thread in self._threads:
             thread.join()
@@ -103,6 +105,6 @@ class Queue:
         """Do one job after the other, until there is none or the server stops."""
         while not self._stopping.is_set():
             claimed = claim_job(self.database, holder, self.lease_s)
-            if claimed is None:
+            if claimed is None:  # the queue is empty
                 return
             complete_job(claimed, holder, self.database, self._work, self.lease_s)
