@@ -96,6 +96,7 @@ def toml_line(text: str, keys: Sequence[int | str]) -> int:
         if _has_value(data, keys):
             return n_without_value + 1
         n_without_value = number
+    # the value is missing: the line of the table around it
     return toml_line(text, keys[:-1]) if keys else 1
 
 
@@ -219,6 +220,7 @@ def _parse_file(
         missing: the whole message for a file that does not exist; "" makes one with the hint.
     """
     try:
+        # without a byte order mark, which some editors write
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
         raise error(missing or f"there is no file {path}; {hint}") from exc
@@ -253,6 +255,7 @@ def staged(target: Path) -> Iterator[Path]:
         yield new
         _flush_files(new)
         if new.is_dir():
+            # the old folder goes into the staging folder, which is removed below
             swap_in(new, target, staging / f"old {target.name}")
         else:
             if target.is_file():
@@ -315,6 +318,7 @@ def clear_staging(folder: Path, name: str = "") -> None:
 
 def check_writable(place: Path) -> None:
     """Raise OSError if no file or folder could be created at `place`; nothing is left behind."""
+    # the nearest folder above that exists, in which the others would be created
     folders = {next(parent for parent in place.absolute().parents if parent.exists())}
     if place.is_dir():
         folders.add(place)
@@ -334,6 +338,7 @@ class LineFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         content = path.read_bytes() if path.exists() else b""
+        # the part after the last line end is an incomplete line; "" if the file ends well
         complete, line_end, _ = content.rpartition(b"\n")
         self.lines = complete.split(b"\n") if line_end else []
         self._appending = threading.Lock()

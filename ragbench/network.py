@@ -81,6 +81,7 @@ class Bounds:
 
         class BoundedClient(client_class or httpx.Client):  # type: ignore[misc]
             def send(self, request: Any, **options: Any) -> Any:
+                """Send a request, as every method of the client does, within the bounds."""
                 return exchange(super().send, request, options)
 
         # redirects are followed where `_check` refuses those to another host
@@ -131,6 +132,7 @@ class Bounds:
             arrived.set()
 
         request.extensions |= {"trace": refuse_late_start, "arrived": arrived, "late": late}
+        # its result comes through `reply`
         run_in_thread(send_in_thread)
         exceeded_s = headers_s  # the time-out that the message names
         if _arrives(arrived, headers_s):
@@ -138,6 +140,7 @@ class Bounds:
             left_s = begun + whole_s - time.monotonic()
             with suppress(TimeoutError):
                 return reply.result(left_s)
+        # tells the thread that nobody waits: it sends nothing more, and reads no further
         late.set()
         reply.add_done_callback(_close_reply)  # if it still comes
         message = f"{self._name}: no reply within {exceeded_s:g} s; raise timeout_s or ask for less"
@@ -238,6 +241,7 @@ class _Body:
                 plain = self._unzip.decompress(piece, self._bytes_left + 1)
             except zlib.error as exc:
                 raise self._unreadable(f"the reply's gzip is damaged ({exc})") from exc
+        # the larger of both, since the unzipped part of a piece may still be empty
         self._bytes_left -= max(len(piece), len(plain))
         if self._bytes_left < 0:
             raise self._unreadable(f"the reply is longer than {MAX_REPLY_MB:g} MB")
@@ -252,6 +256,7 @@ class _Body:
             raise self._unreadable("the reply's gzip is cut short")
 
     def _unreadable(self, problem: str) -> OutOfBoundsError:
+        """Return the error of a reply that cannot be read, which names the server."""
         return OutOfBoundsError(f"{self._server}: {problem}", FailureKind.UNREADABLE)
 
 

@@ -110,6 +110,7 @@ folder, or a name on the Hugging Face hub)
     if is_import(name):
         imported(name, "embedder")
         return
+    # a name on the hub has a "/", so it is no misspelt built-in name
     near = nearest(name.lower(), EMBEDDERS, 0.75)
     if near and "/" not in name:
         raise ConfigError(
@@ -158,6 +159,7 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
         return _embedder_of_user(name)
     check_embedder(name)
     if name not in EMBEDDERS and expanded(name).is_dir():
+        # loaded again once a file of the folder has changed
         return _load_once(name, state_of_files=_state_of_files(expanded(name)))
     if is_remote(name):
         from ragbench.retrieval.remote_embedder import Remote
@@ -189,6 +191,7 @@ class TextEmbedder:
         not be kept in the cache.
         """
         identity = self._model.identity
+        # "" stays ""
         return identity and f"{identity} document {_WHITE_SPACE}"
 
     @property
@@ -222,6 +225,7 @@ class TextEmbedder:
             if not entry:  # not in the cache, which keeps what is put into it
                 entry |= self._compute(unique, role)
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
+        # in the order of the given texts, equal ones with equal rows
         vectors: FloatArray = entry["vectors"][_rows_of(cleaned, unique)]
         return vectors
 
@@ -269,6 +273,7 @@ class TextEmbedder:
                 block = texts[start:end]
                 vectors_of_blocks.append(_unit(self._model.embed(block, role), self.name))
                 if not reads_whole_texts:
+                    # True for each text that is longer than the model reads
                     is_cut[start:end] = self._model.cut(block)
                 bar.update(end - start)
         if not texts:
@@ -336,6 +341,7 @@ def _embedder_of_user(given: Any) -> Embedder:
     name = object_name(given)
     encode = getattr(model, "encode", model)  # of sentence-transformers; or it is a function
     if callable(encode):
+        # for models that read questions in another way; else the same function
         encode_query = getattr(model, "encode_query", encode)
         return TextEmbedder(name, OwnModel(encode, encode_query, name))
     embed_documents = getattr(model, "embed_documents", None)

@@ -108,6 +108,7 @@ class HostedReranker:
             401: f"the key was refused; set {variable} to a valid one",
             404: "no such model, or no such address",
         }
+        # the name of the request's field with the number of texts to return
         self._limit = PROVIDERS[provider].limit
         address = url or PROVIDERS[provider].address
         self._server = Server(f"{provider}:{model}", address, key, hints, "check the address")
@@ -145,6 +146,7 @@ class HostedReranker:
         scores: list[float] = []
         for prompt in prompts:
             reply = reply_of[prompt]
+            # falling scores keep the order of the texts
             if reply.failure is FailureKind.DRY_RUN:
                 scores += [-float(rank) for rank in range(n_texts[prompt])]
             elif reply.error is not None:
@@ -198,6 +200,7 @@ class HostedReranker:
         start = time.perf_counter()
         ranking = self._server.post("/rerank", payload, timeout_s, _Ranking)
         scores = self._scores_in_order(ranking, len(texts))
+        # some providers bill by searches, others by tokens
         billed = ranking.meta.billed_units if ranking.meta else None
         return Reply(
             json.dumps(scores),
@@ -212,6 +215,7 @@ class HostedReranker:
         """Return the scores of a reply in the order of the texts that were sent; a reply without
         exactly one score for each text is unreadable.
         """
+        # providers call the list by one of two names
         results = ranking.results or ranking.data
         score_of = {result.index: result.relevance_score for result in results}
         has_one_for_each = sorted(score_of) == [*range(n_texts)]

@@ -105,6 +105,7 @@ class Remote:
                 and no request may be sent.
         """
         requests = [self._request(text) for text in texts if text.strip()]
+        # the stored reply of each request, None without one; a dry run counts the requests here
         stored = self._llm.known(requests)
         if active_dry_run():
             random = np.random.default_rng(0)
@@ -122,6 +123,7 @@ class Remote:
             code_of |= self._send_and_store(missing)
         vector_of = {text: _decoded(code) for text, code in code_of.items()}
         self._set_dimension(vector_of.values())
+        # the row of texts that were not sent
         blank = np.zeros(self.dimension, dtype=np.float32)
         return np.stack([vector_of.get(text, blank) for text in texts])
 
@@ -140,6 +142,7 @@ class Remote:
         self.dimension = max(sizes, default=0)
 
     def _request(self, prompt: str) -> Request:
+        """Return a request for the vector of a text, or of a JSON list of texts (see `send`)."""
         return Request(self._provider, self._model_name, prompt, EMBEDDING, 1, origin=self.origin)
 
     def _send_and_store(self, requests: list[Request]) -> dict[str, str]:
@@ -157,6 +160,7 @@ class Remote:
         for request, vector, size in zip(requests, vectors, sizes, strict=True):
             code = _coded(vector)
             code_of[request.prompt] = code
+            # else the user wants nothing to be stored
             if self._llm.settings.replies == "on":
                 n_tokens = round(reply.input_tokens * size / sum(sizes))
                 single = reply._replace(text=code, input_tokens=n_tokens, latency_s=seconds)
@@ -191,11 +195,13 @@ class Remote:
         )
 
     def _post_to_ollama(self, model: str, texts: list[str], timeout_s: float) -> _Batch:
+        """Ask Ollama for the vectors of texts; a text that is too long is refused, not cut."""
         payload = {"model": model, "input": texts, "truncate": False}
         reply = self._server.post("/api/embed", payload, timeout_s, OllamaEmbeddings)
         return _Batch(reply.embeddings, reply.prompt_eval_count, reply.model)
 
     def _post_to_openai(self, model: str, texts: list[str], timeout_s: float) -> _Batch:
+        """Ask an OpenAI-compatible server for the vectors of texts; 0 tokens if it does not count them."""
         payload = {"model": model, "input": texts, "encoding_format": "float"}
         reply = self._server.post("/embeddings", payload, timeout_s, EmbeddingReply)
         vectors = [row.embedding for row in reply.data]
@@ -209,4 +215,5 @@ def _coded(vector: Sequence[float]) -> str:
 
 
 def _decoded(code: str) -> FloatArray:
+    """Return the vector of a text of `_coded`."""
     return np.frombuffer(base64.b64decode(code), dtype="<f4")

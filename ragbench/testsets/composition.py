@@ -94,6 +94,7 @@ def _overlaps(dataset: Dataset) -> list[float]:
         texts = _evidence_texts(dataset, case)
         overlap = math.nan
         if stems and texts:
+            # of the relevant document that repeats most
             n_repeated = max(len(stems & stems_of(text)) for text in texts)
             overlap = round(n_repeated / len(stems), 4)
         overlaps.append(overlap)
@@ -127,6 +128,7 @@ def evidence_words(dataset: Dataset) -> Mapping[str, int]:
             if span.doc_id in dataset.corpus:
                 text = dataset.corpus[span.doc_id].full_text
                 passages.append(text[span.start : span.end])
+        # `n_words` may be a fraction, in scripts without spaces
         count = round(sum(map(n_words, passages)))
         if count:
             counts[case.query_id] = count

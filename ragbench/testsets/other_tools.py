@@ -366,6 +366,7 @@ def _rows_of_promptfoo(output: Mapping[str, Any], source: str) -> Any:
     results = output["results"]["results"]
     if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
         return results
+    # each combination of a prompt and a provider is a system of its own
     systems = set()
     for result in results:
         provider = _object_in(result, "provider").get("id")
@@ -411,6 +412,7 @@ def one_per_question(
     record_of_question: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
     for number, row in numbered:
         passage, fields = _split_passage(row)
+        # the row holds no passage: a record of its own
         if passage is None:
             yield number, row
             continue
@@ -562,11 +564,13 @@ class _CaseAdder:
             self._content.problems.append(record.problem((name,), value, expected))
         if labels.unreadable:
             return
+        # the record with its labels under ragbench's names; problems use the names in the file
         labelled = replace(record, value=labels.case, names=labels.names)
         line = check(CaseLine, labelled, self._content, is_lenient=labels.is_foreign)
         if line is None:  # `check` has noted why
             return
         entry = self._with_foreign_labels(entry_of(line, labelled), labels, record.value)
+        # without one, the id was derived from the question, which two cases may share
         has_id = not labels.case.keys().isdisjoint(("query_id", "id", "case_id"))
         if not has_id and not line.turns:
             entry = self._with_unique_id(entry)
@@ -607,6 +611,7 @@ class _CaseAdder:
             metadata={**old.metadata, **filled},
         )
         self._note_flaws(case, labels, lookup, assertions["unread"])
+        # a grade that the record states wins
         grades = dict.fromkeys(lookup.relevant, 1)
         return entry._replace(case=case, relevant={**grades, **entry.relevant})
 
@@ -675,11 +680,13 @@ def _problem_of_other_file(
         DataError: the records are a known file of another kind.
     """
     without_question = [each for each in labels if each is not None and each.question is None]
+    # a record has a question, or is no object, which is a problem of its own
     if not records or len(without_question) < len(records):
         return None
     with located(source):
         refuse_foreign(records[0].value)
     case_fields = fields_of(CaseLine)
+    # the fields of all records
     names = chain.from_iterable(each.case for each in without_question)
     if all(name in case_fields or nearest(name, case_fields) for name in names):
         return None
@@ -733,6 +740,7 @@ def _look_up(labels: Labels, ids: DocumentIds, texts: Texts) -> _Lookup:
     named = [ids.id_of(source) for source in labels.sources]
     spans, unmatched = _find_quotes(labels.quotes, named, texts)
     quoted = dict.fromkeys(span.doc_id for span in spans)
+    # documents that hold a quote, and that the record does not name
     n_unnamed = len(quoted.keys() - {*named})
     absent = [doc_id for doc_id in named if ids.is_absent(doc_id)][:n_unnamed]
     relevant = [doc_id for doc_id in (*named, *quoted) if doc_id not in absent]
