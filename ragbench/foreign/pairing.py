@@ -52,7 +52,8 @@ class PairedTables:
         return tuple(name for name in first if all(name in other for other in others))
 
     def scored(self, measure: str) -> frozenset[str]:
-        """Return the questions that every system has a score of."""
+        """Return the questions that every system has a score of, without those in `changed`."""
+        # for each system, the questions with a score
         columns = [values.get(measure, {}).keys() for values in self.values.values()]
         return frozenset(columns[0]).intersection(*columns) - self.changed
 
@@ -118,6 +119,7 @@ class PairedTables:
 
         The reason ends a sentence about several questions, such as "3 questions are in A alone".
         """
+        # the question is not in every table: it was not asked of all systems
         systems_without = [name for name, absent in self.absent.items() if question in absent]
         if systems_without:
             systems_with = [name for name in self.values if name not in systems_without]
@@ -167,6 +169,7 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
         n_by_text += len(texts & other_texts)
     if not n_shared_ids and not n_by_text:
         raise ComparisonError(_nothing_in_common(first, others[0]))
+    # equal ids, and no equal text: the texts are prompts, which each system writes in its own way
     texts_differ = n_by_id == 0 and n_by_text == 0
     if texts_differ:
         by = "id"
@@ -249,6 +252,7 @@ def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Pai
         by: "id" or "text", by which questions are paired; without an id, by the text too.
         texts_differ: the texts are prompts that differ by system, so they are left out.
     """
+    # one object for all tables, so that equal texts get one key
     keys = _Keys(by)
     rows_by_system: dict[str, list[_KeyedRow]] = {}
     for table in tables:

@@ -78,6 +78,7 @@ def trust(
     """
     if isinstance(results, Result):
         results = [results]
+    # what is known without people: predictions of their labels, and the questions that need none
     differences = proxy_differences(Results(results), criterion, dataset, grades)
     if _are_paths(labels):
         labels = _load_sheets(labels, results, criterion)
@@ -166,6 +167,7 @@ def draw_items(
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
+    # the rows of earlier draws
     rows = _rows_by_criterion(sheet, criterion)
     _check_sheet_is_of_items(rows, items, results, criterion, sheet)
     # "7" of "drawn 7"; missing in rows that were picked in another way
@@ -395,6 +397,7 @@ def _document_proxies(
     all_grades = {query_id: grades.get(query_id, {}) for query_id in unlabelled}
     differences = _measure_differences(results, measure, all_grades)
 
+    # the mean fraction of the first result's first k documents that people have judged
     k = measure.rpartition("@")[2]
     people_grades = {query_id: dataset.qrels.get(query_id, {}) for query_id in unlabelled}
     judged = _measure_differences(results[:1], f"Judged@{k}", people_grades)
@@ -494,6 +497,7 @@ def _answer_label_differences(
     if len(results) == 1:  # its labels may name no configuration
         table = table[table["configuration"].isin(["", results[0].name])]
         table = table.assign(configuration=results[0].name)
+    # labels of other configurations or questions do not count, but some label must be of these
     names = [result.name for result in results]
     is_of_results = table["configuration"].isin(names) & table["query_id"].isin(results[0].queries)
     _check_any_known(is_of_results, labels, results)
@@ -509,6 +513,7 @@ def _mean_labels(table: pd.DataFrame, results: Sequence[Result], criterion: str)
 
     A missing answer counts 0, unless the criterion is about the answer's documents.
     """
+    # the mean over the annotators of each answer (pivot_table's default); "human" is a label
     mean_labels = table.pivot_table(index="query_id", columns="configuration", values="human")
     mean_labels = mean_labels.reindex(columns=[result.name for result in results])
     if not scale_of(criterion).by_documents:
@@ -530,6 +535,7 @@ def _check_any_known(
 
 
 def _names(results: Sequence[Result]) -> str:
+    """Return the names of one or two results, for a message: "'bm25' and 'dense'"."""
     return " and ".join(repr(result.name) for result in results)
 
 

@@ -124,26 +124,31 @@ def estimate_difference(
 ) -> Trust:
     """Estimate the mean of people's values over all questions from the labels of some of them.
 
-    Within strata (see `draw_order`) the labelled questions are a random sample. Predictions by the
-    proxies (ridge regression, cross-fitted in five parts, shrunk by how well they follow people)
-    replace the missing labels; their mean error on the labelled questions corrects them, so that a
-    biased judge biases nothing, and a judge that does not follow people has no weight
-    (prediction-powered inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). A quarter of a
-    squared unit is added to the squared errors, and up to four more where few labels differ, so that
-    equal labels are no certainty. If all questions are labelled the interval has no width; else it is
-    the interval of a normal estimate with Student's quantiles, in the unit of the labels, and may
-    pass the bounds of a measure.
+    The estimate: the proxies (values that are known without people, such as a judge's verdicts)
+    predict a label for every question, and the mean of the predictions is corrected by their mean
+    error on the labelled questions (prediction-powered inference with power tuning, Angelopoulos,
+    Duchi & Zrnic 2023). So a biased judge biases nothing, and a judge that does not follow people
+    has no weight. The labelled questions must be a random sample within strata (see `draw_order`).
+    Predictions are by ridge regression, cross-fitted in five parts, and shrunk by how well they
+    follow people.
 
-    Looks are taken after `FIRST` labels and then after every `STEP` (from 400 on a fortieth);
-    labels between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983,
-    "Discrete sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is
-    spent when n of N questions give the information I = n N / (N - n), and with probability 1 -
-    alpha no look decides in the wrong direction. The interval uses the stage-wise order (Tsiatis,
-    Rosner & Mehta 1984, Biometrics 40(3)), within the margin the order of estimates (Emerson &
-    Fleming 1990, Biometrika 77(4)): it covers 1 - alpha if labelling stops at the decision, or
+    The interval: that of a normal estimate with Student's quantiles, in the unit of the labels; it
+    may pass the bounds of a measure. If all questions are labelled, it has no width. So that equal
+    labels are no certainty, a quarter of a squared unit is added to the squared errors, and up to
+    four more where few labels differ.
+
+    The looks: whether the labels decide is tested after `FIRST` labels, and then after every `STEP`
+    (from 400 on a fortieth); labels between two looks wait for the next one. With probability 1 -
+    alpha no look decides in the wrong direction, because the looks share alpha: alpha I / (I + 100)
+    is spent when n of N questions give the information I = n N / (N - n) (Lan & DeMets 1983,
+    "Discrete sequential boundaries for clinical trials", Biometrika 70(3)).
+
+    The interval after several looks: it covers 1 - alpha if labelling stops at the decision, or
     before for a reason that is not in the labels; more if a judge makes no error, since then
-    nothing is left to chance. After labelling beyond the decision, the interval is the wider
-    repeated one (Jennison & Turnbull 1989), which holds at all looks at once.
+    nothing is left to chance. It uses the stage-wise order (Tsiatis, Rosner & Mehta 1984,
+    Biometrics 40(3)), within the margin the order of estimates (Emerson & Fleming 1990, Biometrika
+    77(4)). After labelling beyond the decision, it is the wider repeated interval (Jennison &
+    Turnbull 1989), which holds at all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
@@ -173,6 +178,8 @@ def estimate_difference(
     n = len(labels)
     n_open = len(proxies)
     size = n_open + len(settled)
+    # The mean over all questions has two parts: that of the open questions, which need labels, is
+    # estimated; that of the settled ones is known.
     proxies = proxies.dropna(axis=1, how="all")
     share_open = n_open / size
     settled_part = sum(settled) / size  # what they add to the mean over all questions
@@ -183,11 +190,13 @@ def estimate_difference(
         mean = float(labels.sum()) / size + settled_part
         decision = _final_decision(_decision(mean, 0.0, margin), mean, mean, margin)
         return Trust(size, n, mean, mean, mean, decision, 0, proxy, naive)
+    # Repeat every look that was due by now, each with the labels until then.
     looks = _looks(n_open, alpha)
     taken = _looks_taken(proxies, labels, looks, margin, share_open, settled_part)
     decided_after = next((look.n_labels for look in taken if look.decision != "undecided"), None)
     last = taken[-1]
     low, high = _interval_at(last, decided_after, looks, alpha, margin)
+    # if the estimate stays as it is
     n_to_decide = _labels_to_decide(last, looks, margin) or n_open  # all if no look decides
     return Trust(
         n=size,
@@ -205,10 +214,17 @@ def estimate_difference(
 
 
 class _LookTaken(NamedTuple):
-    """The estimate of the mean over all questions at a look (`number`, from 0 on), and its decision.
+    """The estimate at a look (an interim test after some of the labels), and its decision.
 
-    `error` is the standard error of the estimate `middle`, `freedom` its degrees of freedom; `reaches`
-    are the half widths of the repeated interval at every look, with this error (looks,).
+    Attributes:
+        number: of the look, from 0 on.
+        n_labels: the number of labels that it uses.
+        middle: the estimate of the mean over all questions.
+        error: its standard error.
+        freedom: its degrees of freedom, for Student's distribution.
+        reaches: the half widths of the repeated interval at every look, as if each look had this
+            error (looks,).
+        decision: "better", "worse", "within the margin" or "undecided".
     """
 
     number: int
@@ -237,6 +253,7 @@ def _looks_taken(
     """
     x = _standardised(proxies)
     strata = _strata(x)
+    # the position of each label's question among the proxies, and the labels
     rows = proxies.index.get_indexer(labels.index)
     y = np.asarray(labels, dtype=np.float64)
     taken = []
@@ -375,14 +392,17 @@ def _looks(size: int, alpha: float) -> _Looks:
     The limits are found by numerical integration (Armitage, McPherson & Rowe 1969): the score is a
     Brownian motion in the time of the information.
     """
+    # with all questions labelled the information would be infinite: the mean is known then
     counts = _label_counts(size)
     information = counts * size / (size - counts)
+    # what each look adds to the part of alpha that is spent
     alpha_of_looks = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
     undecided = _START  # the distribution of the score where no look so far has decided
     limits: list[float] = []
     for information_now, alpha_of_look in zip(information, alpha_of_looks, strict=True):
         limit = _limit_with_level(undecided, information_now, alpha_of_look)
         limits.append(limit)
+        # the score is the estimate times the information: its standard error is the root of it
         undecided = undecided.at_look(information_now, 0.0, limit * math.sqrt(information_now))
     return _Looks(counts, information, np.array(limits))
 
@@ -390,7 +410,7 @@ def _looks(size: int, alpha: float) -> _Looks:
 def _label_counts(size: int) -> Ints:
     """Return the numbers of labels after which a look is taken, below `size`; `FIRST` at any rate."""
     counts = [FIRST]
-    while True:
+    while True:  # from 400 labels on, the steps grow with the number of labels
         count = counts[-1] + max(STEP, counts[-1] // 40)
         if count >= size:
             return np.array(counts)
@@ -500,6 +520,7 @@ def _p_beyond(z: float, undecided: _Undecided, root: float, slopes: Floats) -> F
 
 def _likelihood_ratios(slopes: Floats, undecided: _Undecided) -> Floats:
     """Return how much likelier each score is under each drift than under none (drifts, scores)."""
+    # of Brownian motions with and without a drift, which differ by the last score alone
     ratios: Floats = np.exp(slopes * undecided.scores - slopes**2 * undecided.information / 2)
     return ratios
 
@@ -540,6 +561,7 @@ def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, fl
     # each label stands for its part of the stratum; the weights sum to 1
     weight: Floats = (sizes / n / np.maximum(counts, 1))[stratum]
     predicted, mean_predicted = _predicted(x, rows, y, weight)
+    # the mean prediction, corrected by the mean error of the predictions where people labelled
     errors = y - predicted
     middle = float((weight * (mean_predicted + errors)).sum())
     return middle, _stratified_error(errors, stratum, sizes, _unseen_squares(y, errors))
@@ -599,6 +621,7 @@ def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats
     mean_proxies = x.mean(axis=0)
     predicted = np.empty(len(y))
     means = np.empty(len(y))
+    # each fold is predicted by slopes from the other folds
     fold_of = np.arange(len(y)) % _FOLDS
     for fold in range(_FOLDS):
         in_fold = fold_of == fold
@@ -620,6 +643,7 @@ def _ridge_slopes(x: Floats, y: Floats, weight: Floats) -> Floats:
     """Return the slopes of a weighted ridge regression of y on x (labels, slopes), whose first column
     is the intercept, which is not penalised.
     """
+    # the penalty of each slope; almost none for the intercept, enough that the system can be solved
     ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
     relative_weight = weight / weight.mean()
     gram = x.T @ (x * relative_weight[:, None])

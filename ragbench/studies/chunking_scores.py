@@ -57,6 +57,9 @@ def list_chunkings(*, published: bool) -> list[Chunking]:
 
 
 def _is_searched_by_the_slow_retriever(chunking: Chunking) -> bool:
+    """Return True for the ten chunkings that `dense:minilm` searches: fixed and recursive ones of
+    128 tokens or more without overlap, sentence and Markdown ones of 1,024.
+    """
     if chunking.chunker in ("fixed", "recursive"):
         return chunking.overlap == 0 and chunking.size in SIZES and chunking.size >= 128
     return chunking.size == 1024
