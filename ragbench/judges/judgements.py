@@ -91,6 +91,7 @@ def judge(
         raise ConfigError(unknown("criterion", "", CRITERIA))
     shows_contexts = any("contexts" in each.shows for each in criteria)
     has_function = any(each.function is not None for each in criteria)
+    # a function may look at the contexts: it gets them if the chunks are here
     needs_contexts = shows_contexts or (has_function and bool(chunks))
     materials = materials_of(answers, dataset, chunks, contexts=needs_contexts)
     model = _judging_model(criteria, llm)
@@ -101,7 +102,7 @@ def judge(
     judgement_of: dict[tuple[int, str], Judgement] = {}  # by position of the answer and criterion
     tasks: list[JudgeTask] = []
     for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
-        for_judge = []  # criteria
+        for_judge = []  # the criteria that need a request
         for each in criteria:
             judgement = _judge_without_model(answer, material, each, cases[answer.query_id])
             if judgement is None:
@@ -116,8 +117,10 @@ def judge(
         judged = request_judgements(
             model, tasks, materials, concurrency=concurrency, timeout_s=timeout_s
         )
+        # a request that is repeated has several samples; here each has one
         for (i, name, _sample), judgement in judged.items():
             judgement_of[i, name] = judgement
+    # by answer, then in the order of the criteria
     judgements = []
     for i in range(len(answers)):
         judgements += [judgement_of[i, each.name] for each in criteria]
@@ -258,6 +261,7 @@ def _judge_without_request(
         """Return a judgement without a value."""
         return Judgement(answer.query_id, criterion.name, None, explanation, state=state)
 
+    # the text of the answer does not matter to a criterion about the contexts alone
     is_of_answer = criterion.about == "answer"
     if is_of_answer and answer.failed:
         reason = answer.error or "no reason is given"
@@ -306,6 +310,7 @@ def writer_among(answers: Sequence[Answer], judge: str) -> str:
     """Return the model of the answers that is the judge of this name; "" if the judge wrote none."""
     if judge.endswith("<lambda>"):  # the name that all functions without a name share
         return ""
+    # names are compared without provider and date, which one of the two may lack
     writers = [answer.usage.model for answer in answers if answer.usage]
     writer_of_bare_name = {_bare_model_name(writer): writer for writer in writers}
     return writer_of_bare_name.get(_bare_model_name(judge), "")

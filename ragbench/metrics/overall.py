@@ -127,6 +127,7 @@ def shortfalls(
             sign = "<"
             falls_short = value < threshold
         if falls_short:
+            # "0.70 < 0.70" would say nothing: then with six decimals
             digits = 2 if round(value, 2) != round(threshold, 2) else 6
             texts[name] = f"{label} {value:.{digits}f} {sign} {threshold:.{digits}f}"
     return texts
@@ -150,6 +151,18 @@ def check_thresholds(thresholds: Mapping[str, float]) -> None:
 def _check(
     values: Mapping[str, float], what: str, parts: Collection[str], high: float, expected: str
 ) -> None:
+    """Refuse settings of parts that do not exist, or whose value is not a number from 0 to `high`.
+
+    Args:
+        values: part -> the setting.
+        what: the setting in words, "weight" or "threshold".
+        parts: those that exist.
+        high: the greatest value.
+        expected: which values are right, in words, for the error.
+
+    Raises:
+        ConfigError: naming the part.
+    """
     check_known("part of the overall", parts, *values)
     for name, value in values.items():
         if not is_number(value) or not 0 <= value <= high:
@@ -212,7 +225,7 @@ def decide_overall(
     answer_of = answers_by_query(dataset, answers)
     scores_of = values_by_query(scores)
     any_citations = any(answer.citations for answer in answers)
-    figures = latency_figures(dataset.cases, answer_of)
+    figures = latency_figures(dataset.cases, answer_of)  # for budgets of a mean or a percentile
     weighted_parts = [part for part in PARTS if weights.get(part, 0) > 0]
     rows: dict[str, dict[str, float]] = {}  # query_id -> measure -> value
     reasons: dict[str, tuple[str, ...]] = {}
@@ -233,6 +246,7 @@ def decide_overall(
             relevant=dataset.qrels.get(query_id, {}),
             figures=figures,
         )
+        # fails, or passes if anything decides; else no value, which `tidy_cases` makes NaN
         if case_reasons:
             reasons[query_id] = tuple(case_reasons)
             row["pass_rate"] = 0.0
@@ -248,6 +262,7 @@ def decide_overall(
     if "overall" in scored or len(unanswered) == len(answerable):
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
+    # a part that no case has is no measure of the result
     part_measures = [f"overall_{part}" for part in weighted_parts]
     scored_parts = [measure for measure in part_measures if measure in scored]
     return tidy_cases(dataset.cases, ("overall", *scored_parts, "pass_rate"), rows), reasons
@@ -344,6 +359,7 @@ def failure_reasons(
     state = state_of(answer)
     if state == "failed":
         return [f"failed: {answer.error}" if answer.error else "failed"]
+    # flags by which a system says that it gave no answer, whatever its text is
     stop_flags = {"guardrail_blocked", "no_context"} & set(answer.flags)
     if case.answerable and (stop_flags or state == "abstained"):
         outcome = answer.outcome if answer.abstained else "an empty text"
@@ -449,7 +465,7 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
         answer: to the question.
         stopped: True if the answer has the flag of a guardrail, or of a search without results.
     """
-    expected = case.expected_outcome
+    expected = case.expected_outcome  # such as "success" or "no_results"; None if none is expected
     outcome = outcome_of(answer)
     if expected is None:
         return []
@@ -488,6 +504,7 @@ def _is_decided(
     """Return True if anything decides whether this question passes: a scored part with a threshold,
     or a label that its answer must meet.
     """
+    # a scored part that has a threshold
     if any(part in thresholds and not math.isnan(value) for part, value in parts.items()):
         return True
     # scored only if the case lists forbidden claims

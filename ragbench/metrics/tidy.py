@@ -121,6 +121,7 @@ def relevant_ids(grades: Mapping[str, int]) -> list[str]:
 def values_by_query(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Return query_id -> measure -> value of tidy scores."""
     values: dict[str, dict[str, float]] = {}
+    # lists, because a loop over rows of a frame is slow
     columns = (scores[name].tolist() for name in ("query_id", "measure", "value"))
     for query_id, measure, value in zip(*columns, strict=True):
         values.setdefault(query_id, {})[measure] = float(value)
@@ -171,6 +172,7 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
 def answer_language(dataset: Dataset, answers: Sequence[Answer]) -> Language:
     """Return the language that the answers are in, and the questions where these are few."""
     texts = [answer.text for answer in answers if not answer.abstained]
+    # 200 of each are enough to tell
     return detect_language([*texts[:200], *list(dataset.queries.values())[:200]])
 
 
@@ -216,7 +218,10 @@ def answers_by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, A
 
 
 def wording(answer: Answer) -> str:
-    """Return the answer without the numbers of the contexts that it cites."""
+    """Return the answer without the numbers of the contexts that it cites, such as " [2]" or " [1, 3]".
+
+    Numbers in brackets that no context has stay, because they may be part of the text.
+    """
 
     def replacement(mark: re.Match[str]) -> str:
         numbers = map(int, re.findall(r"\d+", mark[0]))

@@ -124,7 +124,7 @@ def _canonical_rule(connection: Connection, rule: str) -> str:
         if rule not in ("drift", "failed"):
             raise ConfigError(f"{rule!r} is not a rule; expected such as {_EXPECTED}")
         return rule
-    name, sign, number = match.groups()
+    name, sign, number = match.groups()  # "claim_support", "<", "0.80"
     limit = float(number)
     return f"{_recorded_name(connection, name, limit)}{sign}{limit:g}"
 
@@ -159,10 +159,12 @@ def replace_threshold(
     Raises:
         ConfigError, DataError: as `add_alert`.
     """
+    # conditions of SQL: which rules are replaced
     column = alert_rule.c
     is_of_series = and_(column.client_id == client, column.series == series)
     is_threshold = and_(is_of_series, column.rule.startswith("pass_rate<"))
     is_failed = and_(is_of_series, column.rule == "failed")
+    # the targets of old rules are read before these are deleted
     to = to or _targets_of_rules(database, is_threshold)
     failed_to = to or _targets_of_rules(database, is_failed)
     write(database, delete(alert_rule).where(is_threshold))
@@ -184,6 +186,7 @@ def _recorded_name(connection: Connection, name: str, limit: float) -> str:
         ConfigError: there is no such measure, or it cannot reach the limit.
     """
     recorded = connection.execute(select(tables.score.c.measure).distinct()).scalars().all()
+    # a measure of ragbench gets its usual spelling; another one must be in a recorded run
     if declared := find_measure(name):
         name = declared.name
     elif name not in recorded:
@@ -203,6 +206,7 @@ def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     columns = [*(rule[name] for name in names), rule.targets.label("to")]
     raised = func.count(alert.c.id).label("raised")
     last = func.coalesce(func.max(alert.c.made_at), "").label("last")
+    # a row for each rule, also for one that never raised an alert
     query = select(*columns, raised, last).group_by(*columns, rule.made_at)
     query = query.select_from(alert_rule).outerjoin(alert, alert.c.rule_id == rule.id)
     if client is not None:
@@ -303,7 +307,7 @@ def raise_alerts(connection: Connection, run: Json) -> None:
     column = tables.run.c
     for rule in connection.execute(query).all():
         finding = _finding(connection, run, rule)
-        if finding.is_breach is None:
+        if finding.is_breach is None:  # it begins no episode and ends none
             continue
         # earlier runs with the same values of these columns may have raised the alert already
         shared = ["client_id", "series", "configuration"]
@@ -323,7 +327,10 @@ def raise_alerts(connection: Connection, run: Json) -> None:
 
 
 def _lines_about(run: Json) -> list[str]:
-    """Return the lines of an alert that name its run, and where to look at it."""
+    """Return the lines of an alert that name its run, and where to look at it.
+
+    `run` is the row of the run in the history's table.
+    """
     client = f" of {run['client_id']}" if run["client_id"] else ""
     made = f"made {run['made_at'][:16]} UTC on {run['dataset']}"
     look = f"ragbench history show {run['id'][:10]}"

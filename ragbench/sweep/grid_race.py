@@ -111,7 +111,7 @@ class Contest:
         query_ids = chain.from_iterable(self.race.draws[:n_draws])
         scores = [values.get(query_id) for query_id in query_ids]
         total_cost = questions_cost(result.facts)
-        if total_cost is None:
+        if total_cost is None:  # the price of a model is not known
             return scores, None
         return scores, total_cost / len(result.queries)
 
@@ -136,9 +136,11 @@ class Contest:
         outcomes = RunOutcomes({}, [], False)
         while end := race.next_end:
             n_draws = _draws_to_answer(race, end)
+            # only those that have not answered yet: an interrupted race continues here
             to_ask = self._unfinished(jobs, n_draws)
             quiet = type(console)(quiet=True)
             outcomes = run_all(self.folder, to_ask, Progress(quiet, len(to_ask)), executor)
+            # without all scores of a round, configurations cannot be compared
             if outcomes.failed or outcomes.left:
                 return {}, outcomes, race.summary
             race = self._after_round(race, n_draws, end)
@@ -176,7 +178,7 @@ class Contest:
         """Return the race with the scores of a round, which ends at the draw `end`. The cost per
         question is kept from the first round.
         """
-        scores, costs = dict(race.scores), dict(race.costs)
+        scores, costs = dict(race.scores), dict(race.costs)  # by configuration
         is_first = race.drawn == 0
         for name, n in n_draws.items():
             scores[name], cost = self._stored_scores(name, n)
@@ -251,9 +253,10 @@ def contest_of(
     if measure == "auto":
         has_evidence = any(case.evidence for case in data.cases)
         measure = "span_recall_auc" if has_evidence else "nDCG@10"
-    [loaded] = load_measures((measure,))
+    [loaded] = load_measures((measure,))  # its name as in scores; `measure` may be of the user
     race = Race(loaded.name, margin, draws_of(data, spec.seed), dict.fromkeys(grid.runs, ()))
     race.values  # noqa: B018  # refuses a measure that is not one from 0 to 1
+    # what decides the requests: a stored race of something else is not continued
     parts = json.dumps([grid.runs, sources, race.measure, margin, race.draws], sort_keys=True)
     made_from = hashlib.sha256(parts.encode()).hexdigest()
     stored_race, stored_from = load_race(folder.path)

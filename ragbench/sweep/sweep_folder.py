@@ -103,6 +103,7 @@ class SweepFolder:
         for left in self.path.glob(f"{STAGING}*"):
             if not left.is_dir():  # lock files have such names, too
                 continue
+            # the name of a staging folder ends with the id of the process that made it
             stem, _, process = left.name.rpartition("-")
             is_own = stem in own_stems and process.isdigit()
             if is_own or not self.only:
@@ -161,6 +162,7 @@ class SweepFolder:
         notebook.unlink(missing_ok=True)
         self.forget_journals(name)
         self._move_journal(staging)  # a run of a race has one: it answers more questions later
+        # a comparison has a notebook and no result
         result = staging / name
         if result.is_dir():
             swap_in(result, self.path / name, staging / "old")
@@ -217,7 +219,7 @@ class SweepFolder:
             for file in (*FILES, *tables):
                 path = folder / file
                 data = path.read_bytes() if path.is_file() else b""
-                if file in (CONFIG, TIMINGS):
+                if file in (CONFIG, TIMINGS):  # their checksums are no input
                     data = without_checksums(data)
                 sha.update(f"{folder.name}/{file}:{len(data)}:".encode())
                 sha.update(data)
