@@ -52,6 +52,7 @@ def is_import(name: object, own: Collection[str] = ()) -> bool:
     if module in own:
         return False
     package = module.partition(".")[0]
+    # imported already, so it need not be looked for
     if package in sys.modules:
         return True
     with searched():
@@ -121,6 +122,7 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
         try:
             value: Any = import_module(module)
             for part in attribute.split("."):
+                # an attribute may be one of an attribute: "Class.method"
                 value = getattr(value, part)
         except Exception as exc:  # a user's module may fail in any way
             raise ConfigError(
@@ -230,6 +232,7 @@ contexts): give it these parameters
         return
     expected = ", ".join([*arguments, *(f"{name}=..." for name in options)])
     signature = inspect.signature(function)
+    # the signature is shown without annotations, which would hide the names
     parameters = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
     without_annotations = signature.replace(
         parameters=parameters, return_annotation=signature.empty

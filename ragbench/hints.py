@@ -182,6 +182,7 @@ def same_words(name: str, known: Iterable[str]) -> str:
         if len(others) == len(words) and all(map(_are_synonyms, words, others)):
             if others[-1] == words[-1]:  # the same noun: load_retriever means make_retriever
                 return each
+            # another noun: taken if no name has the same
             first_match = first_match or each
     return first_match
 
@@ -232,6 +233,7 @@ def hint_of(
     '; it has name, mean'
     """
     names = list(known)
+    # a key of `calls` or a name that exists; "" if nothing is near
     near = _expected_call(name, names, calls) or similar(name, [*names, *calls])
     if near in calls:
         return f"; use {calls[near]}"
@@ -263,6 +265,7 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
     for meant in (word, word.removeprefix("get_")):
         if meant in calls or (meant != word and meant in names):
             return meant
+    # a name that exists, misspelt
     near = nearest(name, names, cutoff=0.88)
     if near:
         return near
@@ -274,6 +277,7 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
                 noun = candidate
                 break
     action = words[0] if words else ""
+    # such as "plot" in plot_data
     is_action = action in _ACTIONS and action in {*calls, *names}
     has_synonyms = any(word in group for group in SYNONYMS)
     if noun in calls and not has_synonyms and not (is_action and noun in _BROAD):
@@ -518,7 +522,11 @@ class _BoundMethod:
 
 
 class _PropertyValue:
-    """A dict, list or tuple that a record holds (`property_value`)."""
+    """A dict, list or tuple that a record holds (`property_value`).
+
+    `_expression` is what users write for it, such as "result.means"; `_calls` is an attribute that people
+    expect -> what to write instead; `_plain` is dict, list or tuple.
+    """
 
     _expression = "this"
     _calls: Mapping[str, str] = MappingProxyType({})
@@ -535,9 +543,11 @@ class _PropertyValue:
             if not hint and is_dict and name in self:
                 hint = f"{written}[{name!r}]"
             if not hint and _is_of_frames(name):
+                # a dict of numbers is a Series, one of dicts a table
                 is_flat = is_dict and not any(isinstance(each, Mapping) for each in self.values())
                 hint = f"pd.{'Series' if is_flat else 'DataFrame'}({written}).{name}"
             if not hint and is_dict:
+                # a key like it
                 near = similar(name, filter(_is_name, self))
                 hint = f"{written}[{near!r}]" if near else ""
             use = f"; use {hint}" if hint else ""
@@ -598,6 +608,7 @@ def property_value(values: Value, expression: str, **calls: str) -> Value:
     TypeError: result.settings is a dict, not a function: leave out the parentheses
     """
     explained = _PROPERTY_TYPES.get(type(values))
+    # another type, which is returned unchanged
     if explained is None:
         return values
     value = explained(values)
@@ -606,10 +617,12 @@ def property_value(values: Value, expression: str, **calls: str) -> Value:
 
 
 def _is_name(key: Any) -> bool:
+    """Return True for a key that could be written as an attribute."""
     return isinstance(key, str) and key.isidentifier()
 
 
 def _is_of_frames(name: str) -> bool:
+    """Return True if frames of pandas have this public attribute, such as "sort_values"."""
     import pandas as pd
 
     return not name.startswith("_") and hasattr(pd.DataFrame, name)
@@ -718,6 +731,7 @@ def _with_explained_errors(
         try:
             return function(*arguments, **options)
         except (TypeError, AttributeError) as exc:
+            # "" if the call fits the parameters; then their types may be wrong
             problem = _misfit(signature, name, names, arguments, options)
             if not problem:
                 problem = _wrong_type(function, signature, name, arguments, options)
@@ -751,6 +765,7 @@ def _misfit(
     try:
         signature.bind(*arguments, **options)
     except TypeError as exc:
+        # what Python says is wrong, such as "missing a required argument: 'query'"
         reason = str(exc)
     else:
         return ""
@@ -817,6 +832,7 @@ def _types_in(annotation: Any, namespace: Mapping[str, Any]) -> tuple[type[Any],
         return ()
     if isinstance(annotation, str):
         try:
+            # annotations are texts under `from __future__ import annotations`; they are of ragbench alone
             annotation = eval(annotation, dict(namespace))
         except (NameError, AttributeError, TypeError, SyntaxError):
             return ()

@@ -85,6 +85,7 @@ class _Package(ModuleType):
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         name = self.__name__.rpartition(".")[2]
+        # names of classes begin with a capital
         functions = ", ".join(each for each in _names_of[self.__name__] if each.islower())
         call = _calls_of[_ROOT].get(name, f"one of its functions: {functions}")
         raise TypeError(f"{self.__name__} is a module, not a function; use {call}")
@@ -92,6 +93,7 @@ class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType):
             _explain_calls(value)
+            # a plain module whose name people take for a function
             if type(value) is ModuleType and name in _calls_of[_ROOT]:
                 value.__class__ = _Private
         if not isinstance(value, ModuleType) or name not in _named_like_modules[self.__name__]:
@@ -155,6 +157,7 @@ def _modules_in(stub: Path) -> dict[str, str]:
 def _explain_calls(module: ModuleType) -> None:
     """Replace the public functions of a module by functions that explain calls that do not fit."""
     functions = {}
+    # popped, so that a module is explained once
     for name in _public_names_of.pop(module.__name__, ()):
         if isinstance(vars(module).get(name), FunctionType):
             functions[name] = vars(module)[name]
@@ -174,6 +177,7 @@ def _hint_of_name(package: str, name: str) -> str:
     from ragbench.hints import hint_of  # only for the message: the first import is light
 
     is_root = package == _ROOT
+    # a name that people expect -> what to write; those of the package itself win
     calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
     is_plain = name.casefold() not in calls and not name.startswith("_")  # no call is known for it
     if not is_root and name in _names_of.get(_ROOT, ()):

@@ -66,6 +66,7 @@ def read_records(
     records: dict[str, Record] = {}
     for key, item in _keys_and_items(given, what, expected):
         record = item if isinstance(item, kind) else made_record(key, item)
+        # the first name of the id is the one that ragbench's own records have
         record_id = getattr(record, ids[0])
         if record_id in records:
             raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
@@ -117,6 +118,7 @@ def _keys_and_items(given: Any, what: str, expected: str) -> Iterable[tuple[Any,
     """
     if isinstance(given, Mapping):
         return given.items()
+    # of pandas, which is not imported for this
     is_frame = hasattr(given, "to_dict") and hasattr(given, "itertuples")
     if is_frame:
         return enumerate(given.to_dict("records"))

@@ -73,6 +73,9 @@ class ThreadedCalls(Generic[T, R]):
         return waiting
 
     def _work(self, item: T) -> None:
+        """Call the function for an item, in a thread, and put (item, its result or exception) into the
+        queue.
+        """
         threading.current_thread().name = self._name
         try:
             self._outcomes.put((item, self._call(item)))
@@ -125,6 +128,7 @@ class Progress:
         speed = []
         if n_new and seconds > 0:
             speed.append(_rate(n_new / seconds))
+        # the speed so far tells the time left
         if n_new and self._total is not None and self._total > self.n:
             speed.append(f"{_clock((self._total - self.n) * seconds / n_new)} left")
         line = f"{self._label}: {', '.join([done, _clock(seconds), *speed])}"
@@ -180,6 +184,7 @@ def progress_bar(
     >>> with progress_bar(10, "searching", "queries") as bar:
     ...     bar.update(10)
     """
+    # another bar is open around this one
     is_within = bool(_open_bars)
     bar = Progress(total, label, unit, initial, is_quiet=is_within and total == 1)
     _open_bars.append(bar)
@@ -191,6 +196,7 @@ def progress_bar(
 
 
 def _clock(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds, such as "0:01:30"."""
     return str(timedelta(seconds=round(seconds)))
 
 

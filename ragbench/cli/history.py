@@ -124,6 +124,7 @@ def trend(
         is_sweep = configuration != name  # which has several configurations
         typer.echo(f"{name}, {configuration}" if is_sweep else name)
         _print_means(rows, "made_at", {"state": "state", "note": "changed"})
+        # runs in which the drift of the measure was noticed
         alarms = rows[rows["moved"] != ""]
         for made_at, moved in zip(alarms["made_at"], alarms["moved"], strict=True):
             typer.echo(f"Noticed {made_at[:16]}; the questions that moved most: {moved}")

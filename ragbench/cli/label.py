@@ -143,7 +143,9 @@ class _Session:
                 return estimate
             pending = self.pending()
             if pending.empty:
+                # without --until-decided only if the sheet had nothing to label at the start
                 may_draw = until_decided or not has_labelled
+                # `draw_questions` returns False if no question is left
                 if not may_draw or not self.draw_questions(estimate):
                     return estimate
                 pending = self.pending()
@@ -217,6 +219,7 @@ class _Session:
 
 
 def _is_decided(estimate: Trust) -> bool:
+    """Return True if the labels decide between two results: B is better, worse or within the margin."""
     return estimate.decision not in ("undecided", "mean")
 
 
@@ -249,6 +252,7 @@ def _ask_for_verdict(row: dict[Any, Any], progress: str, sheet: Path, annotator:
     keys = ", ".join(f"{key} = {name}" for key, (_, name) in verdict_of_key.items())
     typer.echo(f"\n{scale.question} ({progress}; {keys}): ", nl=False)
     key = typer.getchar().casefold()
+    # other keys are ignored
     while key not in verdict_of_key:
         key = typer.getchar().casefold()
     value, name = verdict_of_key[key]
