@@ -46,6 +46,7 @@ def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
     """Read a test run of DeepEval: a metric that failed has an error and no score."""
     rows = []
     for case in _deepeval_cases(value):
+        # versions of DeepEval spell the fields in snake case or in camel case
         by_field = {column_name(name): part for name, part in case.items()}
         scores = named_scores(by_field.get("metrics_data") or [])
         if scores:
@@ -74,7 +75,7 @@ def _promptfoo_rows(value: Any) -> list[Record]:
     """Return the rows of promptfoo's output: a list (its JSON Lines), or in `results`, or, by the
     version, in `results` of `results`; [] for another value.
     """
-    for _ in range(2):
+    for _ in range(2):  # `results` may hold an object with the rows in its own `results`
         if isinstance(value, Mapping):
             value = value.get("results")
     if not isinstance(value, list):
@@ -159,6 +160,7 @@ def _failed_in_promptfoo(row: Record) -> bool:
 
 
 def _is_lm_eval(value: Any) -> bool:
+    """Return True for samples of lm-evaluation-harness, by the fields of the first record."""
     return _first_has(value, {"doc_id"}) and (
         _first_has(value, {"filtered_resps"}) or _first_has(value, {"doc_hash"})
     )
@@ -214,6 +216,7 @@ def _scores_of_lm_eval(record: Record, suffix: str) -> dict[str, float]:
 
 
 def _is_openai_evals(value: Any) -> bool:
+    """Return True for a log of OpenAI evals: its first line is no event, so any record counts."""
     if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
         return False
     return any("event_id" in row and "type" in row for row in value)
@@ -221,8 +224,8 @@ def _is_openai_evals(value: Any) -> bool:
 
 def _rows_of_openai_evals(records: Sequence[Record]) -> list[Scored]:
     """Read the log of OpenAI evals: several events per sample, each with its question or with scores."""
-    questions: dict[str, str] = {}
-    scores: dict[str, dict[str, float]] = {}
+    questions: dict[str, str] = {}  # id of a sample -> its question
+    scores: dict[str, dict[str, float]] = {}  # id of a sample -> measure -> score
     for event in records:
         sample = id_of(event.get("sample_id"))
         data = event.get("data")
@@ -243,10 +246,14 @@ def _rows_of_openai_evals(records: Sequence[Record]) -> list[Scored]:
 
 
 def _is_braintrust(value: Any) -> bool:
+    """Return True for an experiment of Braintrust, by the fields of its first event."""
     return _first_has(_braintrust_events(value), {"scores", "root_span_id"})
 
 
 def _braintrust_events(value: Any) -> Any:
+    """Return the events of an experiment: its field `events`, or the value itself if it is no
+    object.
+    """
     return value.get("events") if isinstance(value, Mapping) else value
 
 
@@ -264,7 +271,7 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
             continue
         scores = named_scores(event["scores"])
         if not is_blank(event.get("error")):
-            scores = dict.fromkeys(scores, math.nan)
+            scores = dict.fromkeys(scores, math.nan)  # each measure, without a value
         origin = event.get("origin")
         # the id of an event differs between experiments, that of its question does not
         identified = origin if isinstance(origin, Mapping) else event
@@ -274,6 +281,7 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
 
 
 def _is_phoenix_experiment(value: Any) -> bool:
+    """Return True for an experiment of Phoenix: an object with lists of runs and evaluations."""
     if not isinstance(value, Mapping):
         return False
     return all(isinstance(value.get(name), list) for name in ("task_runs", "evaluation_runs"))
@@ -329,6 +337,9 @@ def _scores_of_phoenix_evaluation(evaluation: Record) -> dict[str, float]:
 
 
 def _is_ragas_annotation(value: Any) -> bool:
+    """Return True for annotations of ragas: an object measure -> runs, by the fields of each first
+    run.
+    """
     if not isinstance(value, Mapping) or not value:
         return False
     return all(_first_has(part, {"metric_input", "metric_output"}) for part in value.values())

@@ -110,6 +110,9 @@ class QuestionWidget(anywidget.AnyWidget):
         self.document = self._document_of_form(doc_id)
 
     def _document_of_form(self, doc_id: str) -> dict[str, Any]:
+        """Return a document as the form shows it: doc_id, text, and the spans of its sentences, by
+        which the arrow keys move.
+        """
         text = self._text(doc_id)
         return {"doc_id": doc_id, "text": text, "sentences": sentence_spans(text)}
 
@@ -179,6 +182,7 @@ class QuestionWidget(anywidget.AnyWidget):
             raise DataError("the question is empty; write it first")
         if query_id and query_id not in self._cases:
             raise DataError(unknown("question", query_id, self._cases))
+        # the stored question, whose other labels stay, or an empty one with a free id
         old = self._cases[query_id] if query_id else Case(self._free_id(), text)
         spans = self._new_evidence(old, evidence) if answerable else []
         if answerable and not spans:
@@ -190,11 +194,12 @@ class QuestionWidget(anywidget.AnyWidget):
             evidence=tuple(spans),
             expected_outcome=_new_outcome(old, answerable=answerable),
         )
+        # first the file, then the form, so that the form never shows what is not stored
         relevant = self._new_grades(old, case)
         if query_id:
             replace_case(self._path, case, relevant)
         else:
-            if not self._path.exists():
+            if not self._path.exists():  # a new test set: its first line names the documents
                 write_durably(self._path, json_line(self._first_line()))
             add_case(self._path, case, relevant)
         self._cases[case.query_id] = case
@@ -244,6 +249,7 @@ class QuestionWidget(anywidget.AnyWidget):
         self.questions = self._questions_of_form()
 
     def _text(self, doc_id: str) -> str:
+        """Return the text of a document; DataError if it is unknown."""
         if doc_id not in self._texts:
             raise DataError(unknown("document", doc_id, self._texts))
         return self._texts[doc_id]
@@ -283,6 +289,7 @@ class QuestionWidget(anywidget.AnyWidget):
         """Return the first line of a new file; it names the documents by their path relative to the
         file, or by the name of their dataset.
         """
+        # a path that exists is written relative to the file, so that both can be moved together
         corpus = str(self._corpus)
         path = expanded(self._corpus)
         if os.path.exists(path):
@@ -322,7 +329,13 @@ def _check_new_testset(path: Path) -> None:
 
 
 def _new_outcome(old: Case, *, answerable: bool) -> str | None:
-    """Return the expected outcome of a changed question; None expects an answer."""
+    """Return the expected outcome of a changed question; None expects an answer.
+
+    Args:
+        old: the question before the change.
+        answerable: False means that no document answers it any more: an abstention is expected.
+    """
     if not answerable:
         return "no_results"
+    # what a question without an answer expected no longer holds
     return old.expected_outcome if old.answerable else None

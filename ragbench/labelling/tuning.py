@@ -113,8 +113,7 @@ def tune_criterion(
     options = {"concurrency": concurrency, "timeout_s": timeout_s}
 
     # Each candidate judges all answers: each wording, with and without examples.
-    # (wording, "labelled" or "none") -> the agreement of the judge with people on each answer, 0 to
-    # 1
+    # (wording, "labelled" or "none") -> the agreement of the judge with people on each answer
     agreements: dict[_Candidate, list[float]] = {}
     for wording, question in wordings.items():
         plain = replace(loaded, question=question)

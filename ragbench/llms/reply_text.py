@@ -181,6 +181,7 @@ def read_outcome(text: str) -> str:
     first_sentence = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
     opening = first_sentence[0] if first_sentence else ""
     rest = plain[len(opening) :].strip()
+    # only the first sentence can abstain; what follows decides whether it is the whole answer
     abstains = (
         _is_unsure(opening, rest)
         or _ABSTAINS.search(opening)

@@ -32,11 +32,13 @@ def model_verdicts(rng: np.random.Generator) -> pd.DataFrame:
     Returns:
         A row per answer: system, question, person, judge (both verdicts are True or False).
     """
+    # people: an answer is right by the skill of its system and the difficulty of its question
     skill = np.linspace(-0.4, 0.9, _MODEL_SYSTEMS)[:, None]  # systems down, questions across
     difficulty = rng.normal(size=_MODEL_QUESTIONS)
     chance_of_right = 1 / (1 + np.exp(-(skill + difficulty)))
     shape = chance_of_right.shape
     person = rng.random(shape) < chance_of_right
+    # the judge: errs at random, and calls some more wrong answers of the systems it likes right
     judge_errs = rng.random(shape) < 0.12
     is_liked = (np.arange(_MODEL_SYSTEMS) % 2 == 0)[:, None]
     is_flattered = is_liked & ~person & (rng.random(shape) < 0.15)
@@ -108,10 +110,13 @@ class Estimate(NamedTuple):
 
 
 def _mean_differences(differences: Sequence[pd.DataFrame], source: str) -> Floats:
+    """Return the mean difference of each pair by a source of verdicts, "person" or a judge
+    (pairs,)."""
     return np.array([table[source].mean() for table in differences])
 
 
 def _half_widths(differences: Sequence[pd.DataFrame], source: str) -> Floats:
+    """Return half of the 95 % interval of each pair's mean difference by one source (pairs,)."""
     errors = [table[source].std() / np.sqrt(len(table)) for table in differences]
     return 1.96 * np.array(errors)
 
@@ -225,6 +230,7 @@ def label_until_decided(
     for pair, number in itertools.product(differences, range(orders)):
         table = pair.set_axis(pair.index.astype(str))
         random_order = [str(question) for question in rng.permutation(table.index)]
+        # with a judge the order goes through its strata, as `rb.trust` asks for
         order_for_judge = draw_order(table[[judge]], seed=number)
         rows.append(("labels alone", *_label_in_order(table, [], random_order)))
         rows.append(("corrected", *_label_in_order(table, [judge], order_for_judge)))
@@ -250,6 +256,7 @@ def _label_in_order(
     # nothing to estimate.
     estimate = estimate_difference(proxies, labels.loc[list(order[:-1])])
     n_labels = estimate.decided_after or len(table)  # all if none decide
+    # the interval with just these labels, as the user who stops there sees it
     at_decision = estimate_difference(proxies, labels.loc[list(order[:n_labels])])
     low, high = at_decision.ci_low, at_decision.ci_high
     holds = low is not None and high is not None and low - 1e-9 <= difference <= high + 1e-9
