@@ -123,7 +123,7 @@ def _decide_by_retrieval(
     for query_id in success.index[success == 0]:
         error = error_of.get(query_id)
         reasons[query_id] = (_NOTHING_FOUND if error is None else f"failed: {error}",)
-    passed = (success > 0).astype(float).where(success.notna())
+    passed = (success > 0).astype(float).where(success.notna())  # 1, 0, or NaN as in `success`
     return PassDecisions(tidy([*passed.index], ["pass_rate"], passed), reasons)
 
 
@@ -146,6 +146,7 @@ def plain_verdicts(
     checked_claims = [] if claims is None else claims.to_dict("records")
     claims_of = grouped(checked_claims, lambda claim: str(claim["query_id"]))
     judgements_of = grouped(output.judgements, lambda judgement: judgement.query_id)
+    # of each question: how many of its words its evidence has, and how long the evidence is
     overlaps = wording_overlaps(output.dataset)
     lengths = evidence_words(output.dataset)
     verdicts = {}
@@ -154,6 +155,7 @@ def plain_verdicts(
         pass_rate = passed.get(query_id, math.nan)
         origin = origin_of(case)
         verdict = {
+            # None (nothing decides) is left out at the end, as all that is empty
             "passed": None if math.isnan(pass_rate) else bool(pass_rate),
             "category": case.category,
             "query_type": case.query_type,
@@ -218,6 +220,7 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
     gives_answers = bool(answered.answers) and answered.has_answers
     if _has_known_cost(answered) or not gives_answers:
         return costs
+    # a row for the system itself, with no tokens, and None for its dollars
     failed = sum(answer.failed for answer in answered.answers)
     name = str(answered.system["name"])
     return (Cost("generator", name, len(answered.answers), failed, 0, 0, None), *costs)
@@ -271,7 +274,7 @@ def _file_types_never_retrieved(result: Result, dataset: Dataset) -> list[str]:
         return []
     failed = {*result.diagnosis.loc[result.diagnosis["failed"], "query_id"]}
     retrieved = {_ending(doc_id) for ranking in result.run.values() for doc_id in ranking}
-    if not retrieved:
+    if not retrieved:  # then nothing was searched, and no type of file is at fault
         return []
     questions_on: dict[str, list[str]] = {}  # ending that was never retrieved -> ids of questions
     for case in dataset.cases:

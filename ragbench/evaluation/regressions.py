@@ -43,13 +43,14 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     digests = result.config.get("question_digests", {})
     check_comparable(baseline, result.queries, digests, result.settings)
     shared = shared_questions(baseline, result.queries, digests)
-    left_out = _left_out(baseline, result)
+    left_out = _left_out(baseline, result)  # part -> why it is not compared
     changes = _changes(baseline, result, left_out, shared)
     notes = list(left_out.values())
     sides = {"the baseline": baseline, "this evaluation": result}
     notes += [unreadable_note_of(sides, change.measure) for change in changes]
     if baseline.dataset.get("corpus", "") != result.dataset.get("corpus", ""):
         notes.append("the documents have changed since the baseline")
+    # questions that only one of the two has, or that changed in between
     new = tuple(query_id for query_id in result.queries if query_id not in baseline.queries)
     removed = tuple(query_id for query_id in baseline.queries if query_id not in result.queries)
     in_both = [query_id for query_id in result.queries if query_id in baseline.queries]
@@ -157,6 +158,7 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     weights, judge or perspectives).
     """
     reasons = {}
+    # measures of chunks that hold evidence: other chunks are relevant where texts are cut differently
     span_measures = []
     for row in result.rows:
         has_target = row.target is not None
@@ -168,6 +170,7 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
             f"{', '.join(span_measures)} cannot be compared: the documents are cut differently, so other "
             "chunks are relevant; see span_recall@5 and context_evidence_recall"
         )
+    # whether a question passes depends on the thresholds, and on what was measured
     other_thresholds = _differing_keys(
         baseline.settings.get("cases", {}), result.settings.get("cases", {})
     )
@@ -180,6 +183,7 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
         reasons["questions"] = (
             f"passed questions are not compared: {names} measured in one of the two only"
         )
+    # the overall also depends on the weights of its parts
     other_settings = []
     for key in ("weights", "judge", "perspectives"):
         if baseline.settings.get(key) != result.settings.get(key):
@@ -248,7 +252,7 @@ def _measures_to_compare(
     """Return the measures that both results have scored and that are compared, in the order of the
     baseline: the headline measures, the measures with a target and the user's own.
     """
-    scored = set(result.scores.dropna(subset=["value"])["measure"])
+    scored = set(result.scores.dropna(subset=["value"])["measure"])  # a missing value is unscored
     targets = {row.measure for row in result.rows if row.target is not None}
     measures = []
     for name in baseline.scores.dropna(subset=["value"])["measure"].unique():

@@ -202,6 +202,7 @@ def _add_judgements(
     Returns:
         criterion -> problem, for verdicts that could not be read.
     """
+    # by criterion: its score, also of a verdict that could not be read, and the problems of these
     score_of, problem_of = _score_completion(request, completion, material)
     for number, criterion in enumerate(request.criteria):
         scored = score_of[criterion.name]
@@ -211,7 +212,7 @@ def _add_judgements(
             note = f"Judged by the first {MAX_ANSWER} of {length} characters."
             explanation = f"{note}\n{explanation}"
         # the usage of a request counts once, at its first criterion
-        usage = (replace(completion, text=""),) if number == 0 else ()
+        usage = (replace(completion, text=""),) if number == 0 else ()  # the text is in `response`
         judgement = Judgement(
             material.query_id,
             criterion.name,
@@ -260,6 +261,7 @@ def _score_completion(
     if failure:
         failed = Scored(None, failure, "judge_failed")
         return {criterion.name: failed for criterion in request.criteria}, {}
+    # criterion -> its verdict, or the error with the reason why it cannot be read
     is_cut = completion.finish == "length"
     verdicts = read_verdicts(completion.text, request.criteria, cut=is_cut, material=material.texts)
     score_of = {}
@@ -282,6 +284,7 @@ def _score_verdict(
     """Return the score of a verdict; raises UnreadableError if it could not be read, or is incomplete."""
     if isinstance(verdict, UnreadableError):
         raise verdict
+    # a verdict refers to documents and facts by their numbers in the request
     names, texts = _numbered_parts(criterion, material)
     return score(verdict, names, texts)
 

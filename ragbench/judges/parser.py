@@ -181,6 +181,7 @@ def _model_of_verdict(criterion: Criterion) -> type[BaseModel]:
         """Return the level that a value in a reply stands for: true or false, a level, or a synonym of
         yes and no, also in upper case or with marks of emphasis; raises PydanticCustomError.
         """
+        # True -> "True", "**Yes.**" -> "Yes"
         word = str(value).strip(" \t\r\n.!*_`\"'")
         if word.casefold() not in level_of_word:
             problem = "{word} is not one of {levels}"
@@ -207,6 +208,7 @@ def _level_of_word(levels: Iterable[str]) -> dict[str, str]:
     """
     level_of_word = {name.casefold(): name for name in levels}
     for synonyms in _SYNONYMS:
+        # the levels that mean yes (then: that mean no); the first gets the synonyms that are no level
         named = [level_of_word[synonym] for synonym in synonyms if synonym in level_of_word]
         if named:
             for synonym in synonyms:
@@ -352,7 +354,7 @@ def _read_verdict(
         candidates += candidates_in_object
         if is_stated and candidates_in_object:
             is_own = True
-    words = _text_outside(text, spans)
+    words = _text_outside(text, spans)  # the prose of the reply
     if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
     if not candidates:
@@ -362,6 +364,7 @@ def _read_verdict(
     every_candidate = [*_verdicts_in_words(criterion, words), *candidates]
     # raises UnreadableError if one is incomplete
     verdicts = [_validate(criterion, candidate) for candidate in every_candidate]
+    # without their reasons, which may differ
     decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
     if any(decision != decisions[-1] for decision in decisions):
         raise UnreadableError(f"it has verdicts on {name} that disagree")

@@ -370,7 +370,7 @@ def _failed_finding(connection: Connection, run: Json) -> _Finding:
     """Return the finding of the rule "failed" at a run: a breach if the run missed its targets; unknown
     if it has none.
     """
-    if run["passed"] is None:
+    if run["passed"] is None:  # it has no targets
         return _UNKNOWN
     facts = [*_facts_about(connection, run, "pass_rate")]
     if run["passed"]:
@@ -393,7 +393,7 @@ def _threshold_finding(connection: Connection, run: Json, rule: _Row) -> _Findin
         return _UNKNOWN
     measure, sign, text = match.groups()
     limit = float(text)
-    score = _score(connection, run["id"], measure)
+    score = _score(connection, run["id"], measure)  # the mean and its interval
     if score is None:
         return _UNKNOWN
     compared = measure
@@ -502,11 +502,11 @@ def _check_job(connection: Connection, rule: _Row, ended: _Row) -> None:
         ended: the job with its schedule, as from `_jobs_ended_since`.
     """
     title = f"the job due {ended.due_at[:16]} UTC"
-    is_sweep = json.loads(ended.command)[:1] == ["sweep"]
+    is_sweep = json.loads(ended.command)[:1] == ["sweep"]  # the command is a list of arguments
     # an evaluation that missed its targets (exit status 1) is reported by its run
     is_breach = ended.state == "failed" or (is_sweep and ended.exit_code > 0)
     title += f" failed, exit status {ended.exit_code}" if is_breach else " ended"
-    last_lines = (ended.output or "").strip().splitlines()[-1:]
+    last_lines = (ended.output or "").strip().splitlines()[-1:]  # one line, or none
     facts = [*last_lines, f"Look: {ended.folder}; ragbench schedule list"]
     job = tables.job.c
     subject = _Subject(
@@ -622,6 +622,10 @@ def _facts_about(connection: Connection, run: Json, measure: str) -> Iterator[st
 def send_alerts(database: str = "", *, again: bool = False) -> None:
     """Send waiting alerts, and with `again` those that failed within a day. A failure to send is kept
     with the alert, not raised.
+
+    Args:
+        database: its address; "" = the default one.
+        again: True: an alert that some targets refused is tried again at these targets.
     """
     states = ["waiting", "failed"] if again else ["waiting"]
     since = timestamp(datetime.now(UTC) - _DAY)
@@ -629,11 +633,12 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
     for row in read_rows(database, query.order_by(alert.c.made_at)):
         if not _claim_alert(database, row):
             continue  # another process sends it
+        # at the first try only, so that the log has each alert once
         if row.state == "waiting":
             _LOG.warning("%s", row.text)
         targets = json.loads(row.targets)
         errors = _send_to_all(targets, row.text, _TYPES[row.kind])
-        state = "sent" if targets else "logged"
+        state = "sent" if targets else "logged"  # without targets the line in the log is all
         if errors:
             state = "failed"
         values = {
@@ -684,7 +689,7 @@ def _send(target: str, text: str, notify_type: str = "info") -> str:
 
     Apprise's own messages are not passed on: they name addresses.
     """
-    address = os.environ.get(target[2:-1], "")
+    address = os.environ.get(target[2:-1], "")  # "${SLACK_URL}" -> "SLACK_URL"
     if not address:
         return "this environment variable is not set"
     try:
@@ -693,6 +698,7 @@ def _send(target: str, text: str, notify_type: str = "info") -> str:
             sender = apprise.Apprise()
             if not sender.add(address):
                 return "not an address that apprise knows (github.com/caronc/apprise lists them)"
+            # the first line of the text is the title of the message
             title, _, body = text.partition("\n")
             sent = sender.notify(
                 body=body,
