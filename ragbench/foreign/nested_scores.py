@@ -48,7 +48,7 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
         if _ANNOTATION.fullmatch(str(name)):  # read below, all columns of a NAME together
             continue
         if column in _SCORES or column.endswith("_score"):  # NAME_score of Phoenix
-            if isinstance(value, str):
+            if isinstance(value, str):  # a cell of a table may hold the JSON of an object
                 value = read_cell(value.strip())
             if isinstance(value, Mapping | list):
                 for measure, score in named_scores(value).items():
@@ -71,6 +71,7 @@ def _annotation_scores(record: Record, decimal_comma: bool) -> dict[str, float]:
     """Return measure -> score from Phoenix's columns `annotation_NAME_score`, `..._label` and
     `..._error`; {} for a record without them.
     """
+    # measure -> the fields "score", "label" and "error" that the record has of it
     fields_by_measure: dict[str, dict[str, Any]] = {}
     for name, value in record.items():
         annotation = _ANNOTATION.fullmatch(str(name))
@@ -86,7 +87,11 @@ def _annotation_scores(record: Record, decimal_comma: bool) -> dict[str, float]:
 
 
 def _result_cell(value: Any) -> Any:
-    """Return the score in a result that is a record, or the text of one; any other value unchanged."""
+    """Return the score in a result that is a record, or the JSON text of one; any other value
+    unchanged.
+
+    A record with neither a number nor a label is unchanged, too: it is no score.
+    """
     if isinstance(value, str) and value.startswith("{"):
         value = read_cell(value)
     if isinstance(value, Mapping) and not {*_NUMBERS, "label"}.isdisjoint(value):

@@ -122,6 +122,7 @@ def scale_of(
     known_values = np.array(values, dtype=float)  # without missing ones
     known_values = known_values[~np.isnan(known_values)]
     higher_is_better = _higher_is_better(measure, lower, higher)
+    # declared bounds: the user knows better than any name
     if measure in bounds:
         low, high = bounds[measure]
         if not _are_within(known_values, (low, high)):
@@ -134,6 +135,7 @@ def scale_of(
     # A value outside shows that the measure is another one of the same name, so these do not count.
     if known_bounds is not None and _are_within(known_values, known_bounds):
         return Scale(measure, known_bounds, higher_is_better)
+    # no name to go by: the values look like fractions, which the user is told
     if _are_within(known_values, _UNIT):
         kind = "0 or 1" if np.isin(known_values, (0.0, 1.0)).all() else "from 0 to 1"
         assumed = (
@@ -246,13 +248,14 @@ def _known_bounds(measure: str) -> Bounds | None:
     if registered is not None:
         return registered.bounds
     name = _plain_name(measure)
+    # MLflow grades from 1 to 5 what other tools score from 0 to 1 under the same name
     if measure.endswith("/v1/score") and name in _ONE_TO_FIVE:
         return 1.0, 5.0
     if _AT_A_DEPTH.fullmatch(name):
         return _UNIT
     if name in _KNOWN:
         return _KNOWN[name]
-    if is_amount(measure):
+    if is_amount(measure):  # time, money or tokens: not below 0
         return 0.0, None
     return None
 

@@ -78,6 +78,7 @@ def generate_many(
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
     known = _known_completions(llm, requests)
     pending = [pair for pair in requests if pair not in known]
+    # a user's model may allow fewer at once
     at_once = min(concurrency, getattr(llm, "max_concurrency", None) or concurrency)
     stop = threading.Event()
     if isinstance(llm, StoredLLM):
@@ -197,7 +198,10 @@ def _send_all(
 
 
 def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Request:
-    """Return the request for a prompt; the reply store and a dry run recognise it by its key."""
+    """Return the request for a prompt; the reply store and a dry run recognise it by its key.
+
+    A user's model sends no such request: it has one so that a dry run can count it.
+    """
     if isinstance(llm, StoredLLM):
         return llm.request(text, **{"schema": None, **options}, sample=sample)
     provider, _, model = llm.name.partition(":")

@@ -333,7 +333,7 @@ class StoredLLM:
             )
             if reservation is None:  # there is no room at all
                 raise self._over_budget(highest_cost, maximum)
-            if reservation:
+            if reservation:  # its id
                 return reservation
             stop.wait(0.1)  # 0: there is no room yet
         raise InterruptedError("stopped")

@@ -213,11 +213,13 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     for name, number in (("streams", streams), ("fall", fall)):
         if not number > 0:
             raise ConfigError(f"{name} is {number!r}; expected a number above 0")
+    # The runs of two kinds: those that equal the run before them in every value, and the others.
     table = np.ascontiguousarray(values.to_numpy(dtype=float))
     scored_runs = np.flatnonzero(~np.isnan(table).all(axis=1))
     is_repeated = _is_repeated(table, scored_runs)
     repeated = np.flatnonzero(is_repeated)
     different = scored_runs[~is_repeated[scored_runs]]
+    # what is returned for each run; the tests below write p and the state of an alarm into it
     path = pd.DataFrame({"mean": math.nan, "p": math.nan, "state": "nothing shown"}, values.index)
     path.iloc[:1, _STATE] = "first"
     path.iloc[repeated, _STATE] = "unchanged"
@@ -239,6 +241,7 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
         different = different[~is_before]
     in_noise, unchanged = _changes_in_noise(values, different, noise_level, fall, path)
     changes += in_noise
+    # How soon a fall would be noticed from here on.
     n_questions = int((~np.isnan(table[different[-1]])).sum()) if len(different) else 0
     n_alike = _n_alike(paired_level)
     # True: the last runs have no noise, so the next run is compared directly with the one before it
@@ -298,7 +301,7 @@ def _test_pairs(
         path.iloc[pair.noticed, _P] = p
         if p < level and abs(size) >= smallest:
             changed.append(pair)
-            quiet_move = None
+            quiet_move = None  # only a move after the last alarm is of interest
         else:
             quiet_move = _quiet_move(before, after, level, smallest)
     return changed, quiet_move
@@ -352,6 +355,7 @@ def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
 
 def _length(differences: pd.Series) -> float:
     """Return the root of the sum of squared differences; a conversation's are added first."""
+    # turns of one conversation depend on each other; {}: the words of the questions are not known
     clusters = clusters_of(differences.index, {})
     sums = differences.groupby(clusters).sum() if clusters else differences
     return math.sqrt(float((sums**2).sum()))

@@ -110,8 +110,7 @@ class Estimate(NamedTuple):
 
 
 def _mean_differences(differences: Sequence[pd.DataFrame], source: str) -> Floats:
-    """Return the mean difference of each pair by a source of verdicts, "person" or a judge
-    (pairs,)."""
+    """Return the mean difference of each pair by "person" or by a judge (pairs,)."""
     return np.array([table[source].mean() for table in differences])
 
 
