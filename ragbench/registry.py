@@ -161,6 +161,7 @@ def _are_bounds(bounds: Any) -> bool:
     """Return True for a pair of numbers, the lower one first; None means unbounded."""
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         return False
+    # None: no bound on this side
     numbers = [number for number in bounds if number is not None]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         return False
@@ -245,6 +246,7 @@ _PARTS = {
     "{name}": r"(.+)",
 }
 
+# (pattern of the names of its members, the part that varies, the measure): "nDCG@([1-9]...)", "{k}", ...
 _FAMILIES = tuple(
     (
         re.compile(re.escape(measure.name).replace(re.escape(part), form), re.IGNORECASE),
@@ -255,7 +257,9 @@ _FAMILIES = tuple(
     for part, form in _PARTS.items()
     if part in measure.name
 )
+# measures without a varying part, by their folded name
 _SINGLE = {measure.name.casefold(): measure for measure in _BUILT_IN if "{" not in measure.name}
+# another name in lower case -> ragbench's name
 _ALIASES = {other.casefold(): name for other, name in {**ALIASES, **DESIGN_NAMES}.items()}
 _declared: ContextVar[Mapping[str, Measure]] = ContextVar("declared", default=MappingProxyType({}))
 _UNKNOWN = Measure("", perspective="", bounds=(None, None))
@@ -276,6 +280,7 @@ def declare(measure: Measure) -> None:
     if not isinstance(measure.name, str) or not re.fullmatch(r"[^\W\d][\w.@-]*", measure.name):
         raise ConfigError(f"a measure cannot be named {measure.name!r}; write it as 'answer_words'")
     registered = find_measure(measure.name)
+    # one of the user's own may be replaced
     if registered is not None and registered.name not in _own:
         raise ConfigError(
             f"{measure.name!r} is a measure of ragbench ({registered.meaning}); give yours another "
@@ -349,6 +354,7 @@ def _load_measure(item: Any) -> Measure:
         if isinstance(item, Measure):
             return _with_values(item)
     if callable(item):
+        # the meaning of the measure
         first_line = (item.__doc__ or "").strip().partition("\n")[0]
         return Measure(object_name(item), item, meaning=first_line, source="user")
     raise ConfigError(
@@ -399,7 +405,11 @@ def measures() -> pd.DataFrame:
 
 
 class _MeasureLocations:
-    """`loc` of the table of measures, by which names of measures are rows, too."""
+    """`loc` of the table of measures, by which names of measures are rows, too.
+
+    `loc["nDCG@10"]` is the row of the measure, `loc["nDCG@10", "low"]` a value in it; any other key is
+    that of pandas.
+    """
 
     def __init__(self, locations: Any) -> None:
         self._locations = locations
@@ -479,6 +489,7 @@ def _registered(name: str) -> Measure | None:
         match = pattern.fullmatch(usual_name)
         if match:
             return _member_of_family(family, varying_part, match[1])
+    # last, so that a built-in measure is found first in any case of letters
     own_by_folded_name = {own_name.casefold(): measure for own_name, measure in _own.items()}
     return own_by_folded_name.get(folded_name)
 

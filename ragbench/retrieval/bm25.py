@@ -72,10 +72,12 @@ class BM25:
         with store.arrays("bm25", key) as index:
             if not index:
                 index |= self._index(texts, k1, b)
+        # the words, joined by line feeds, in the order of their columns
         vocabulary = index["vocabulary"].tobytes().decode()
         self._column = (
             {word: i for i, word in enumerate(vocabulary.split("\n"))} if vocabulary else {}
         )
+        # the three arrays of a sparse matrix, see `_index`
         self._scores = (index["data"], index["indices"], index["indptr"])
 
     def __repr__(self) -> str:
@@ -94,6 +96,7 @@ class BM25:
             for row in self._words.of(list(queries.values()))
         ]
         columns = [column for row in rows for column in row]
+        # the words of query i are columns[bounds[i]:bounds[i + 1]]
         bounds = np.cumsum([0, *map(len, rows)])
         # One entry per word as written in the query, repeated words repeated: the sums run in the
         # order in which bm25s adds, so they are equal to its sums to the bit.
@@ -136,6 +139,7 @@ class BM25:
             [math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for n in n_chunks_with.tolist()],
             dtype=np.float32,
         )
+        # the number of words of the chunk of each entry
         length_of_entry = n_words[matrix.indices]
         saturation = k1 * ((1 - b) + b * length_of_entry / mean_length)
         scores = np.repeat(idf, n_chunks_with) * (frequency / (saturation + frequency))

@@ -142,6 +142,7 @@ def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: i
         return [(first, last)]
     strongest, weaker = kinds[0], kinds[1:]
     cuts = borders.cuts(strongest)
+    # the cuts between the two ends, without these
     inner_cuts = cuts[bisect_right(cuts, first) : bisect_left(cuts, last)]
     if not inner_cuts:
         return split(borders, first, last, weaker, size)
@@ -149,6 +150,7 @@ def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: i
     windows: list[Window] = []
     current = 0  # the index of the edge where the next window starts
     while current < len(edges) - 1:
+        # the last edge that is at most `size` tokens away
         last_that_fits = bisect_right(edges, edges[current] + size) - 1
         if last_that_fits > current:
             windows.append((edges[current], edges[last_that_fits]))
@@ -221,6 +223,7 @@ def extend(
         borders: of the text.
         name: of the chunker, which decides where a window may end (`_last_cut`).
     """
+    # the tokens before which a heading begins
     headings = sorted(cut for level in borders.headings for cut in borders.cuts(level))
     headings_and_end = [*headings, borders.n_tokens]
     extended: list[Window] = []
@@ -245,6 +248,7 @@ def _last_cut(borders: Borders, name: str, last: int, limit: int) -> int:
     kinds = ("tokens",) if name == "fixed" else ("sentences", "tokens")
     for kind in kinds:
         cuts = borders.cuts(kind)
+        # how many cuts are not behind the limit; the last of them is the one wanted
         n_up_to_limit = bisect_right(cuts, limit)
         if n_up_to_limit and cuts[n_up_to_limit - 1] > last:
             return cuts[n_up_to_limit - 1]

@@ -155,6 +155,7 @@ def _cut_at_borders(
                 n_short += len(pieces)
             else:
                 n_long += 1
+                # they come in the order of the long texts
                 similarities_of_text = next(similarities) if model is not None else None
                 windows = _windows(text, offsets, chunker, size, overlap, similarities_of_text)
                 pieces = _chunks_of_windows(document.doc_id, text, offsets, windows)
@@ -188,6 +189,7 @@ def _windows(
     only, has a value for each border between two sentences.
     """
     borders = Borders(text, offsets, with_headings=chunker == "markdown")
+    # room for the overlap, which is added below
     size_without_overlap = size - overlap
     if similarities is not None:
         windows = split_weakest_first(borders, similarities, size_without_overlap)

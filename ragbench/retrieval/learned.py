@@ -66,6 +66,7 @@ class Sparse:
         def candidates(start: int, end: int) -> Candidates:
             """Return the pairs of these queries and chunks that may be among the best `k`."""
             scores = (query_vectors[start:end] @ self._by_word).tocsr()
+            # a score of 0 is no match
             scores.eliminate_zeros()
             return best_of_sparse(scores, k)
 
@@ -107,6 +108,7 @@ class Late:
                 vectors_by_chunk = self._encode(texts, "document")
                 n_vectors = [len(vectors) for vectors in vectors_by_chunk]
                 kept["vectors"] = np.concatenate(vectors_by_chunk)
+                # the row of the first vector of each chunk
                 kept["starts"] = np.cumsum([0, *n_vectors])[:-1]
         self._vectors = kept["vectors"]  # one row per token, of all chunks one after the other
         self._starts = kept["starts"]  # of each chunk: the row of its first token
@@ -133,6 +135,7 @@ class Late:
     def _scores(self, tokens: FloatArray) -> Floats:
         """Return the score of each chunk for one query; `tokens` has a vector per token of it."""
         products = tokens @ self._vectors.T  # tokens of the query x tokens of all chunks
+        # for each token of the query the highest product within each chunk
         best_in_chunk = np.maximum.reduceat(products, self._starts, axis=1)
         scores: Floats = best_in_chunk.sum(axis=0, dtype=np.float64)
         return scores

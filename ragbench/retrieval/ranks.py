@@ -102,6 +102,7 @@ def best_of_sparse(scores: Any, k: int) -> Candidates:
         if len(scores_of_query) <= k:
             places_by_query.append(np.arange(start, end))
             continue
+        # in rising order, the k-th best has this place
         kth_place = len(scores_of_query) - k
         kth_best = np.partition(scores_of_query, kth_place)[kth_place]
         is_candidate = scores_of_query >= _floor(kth_best)
@@ -128,6 +129,7 @@ def best_of_products(query_vectors: FloatArray, vectors: FloatArray, k: int) -> 
             products = query_vectors @ vectors[start : start + chunks_per_block].T
         n_chunks = products.shape[1]
         if k < n_chunks:
+            # for each query the k-th best of this block: the k-th best of all is not lower
             kth_of_block = np.partition(products, n_chunks - k, axis=1)[:, n_chunks - k]
             bounds = np.maximum(bounds, kth_of_block)
         new_rows, new_columns = np.nonzero(products >= _floor(bounds)[:, None])
@@ -138,6 +140,7 @@ def best_of_products(query_vectors: FloatArray, vectors: FloatArray, k: int) -> 
         if is_only_block:
             break
         bounds = _raised_bounds(bounds, rows, scores, k)
+        # earlier candidates that are now below the bound of their query are dropped
         kept = scores >= _floor(bounds)[rows]
         rows, columns, scores = rows[kept], columns[kept], scores[kept]
     return Candidates(rows, columns, scores)

@@ -165,6 +165,7 @@ def make_retriever(
         name, embedder = "dense", name
     if embedder is not None and name not in ("dense", "hybrid"):
         raise ConfigError(f"retriever {name!r} takes no embedder; write 'dense' or 'hybrid'")
+    # None: one of ragbench's own retrievers
     user_object = user_retriever(name) if embedder is None else None
     if user_object is not None:
         _check_chunks(chunks)
@@ -173,6 +174,7 @@ def make_retriever(
     if embedder is not None:
         kind = str(name)
     else:
+        # "dense:minilm" is the kind "dense" with the model "minilm"
         kind, model = _kind_and_model(name)
     _check_chunks(chunks)
     match kind:
@@ -218,6 +220,7 @@ def _user_index(retriever: Any, chunks: Sequence[Chunk]) -> Retriever:
         return BeirRetriever(chunks, retriever)
     what = f"retriever {object_name(retriever)!r}"
     index: Any = retriever
+    # a class or function, which makes the retriever
     if not _searches_already(retriever):
         try:
             index = retriever(chunks)
@@ -259,6 +262,7 @@ def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retrieve
     ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, bm25@disk, \
 dense:<embedder>, hybrid:<embedder>, sparse:<model>, late:<model>, package.module:attribute
     """
+    # one of ragbench's own: then its name is checked
     if user_retriever(name) is None:
         _kind_and_model(name)
 

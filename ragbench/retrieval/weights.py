@@ -40,6 +40,7 @@ def minilm_parameters() -> dict[str, FloatArray]:
     if not file.is_file():
         problem = "is not installed"
     else:
+        # other weights would give other numbers without notice
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         if digest != MINILM_SHA256:
             problem = (
@@ -83,6 +84,7 @@ class Weights:
         )
         if self.folder is not None:
             return f"{libraries} {digest_of_files(self.folder, model_files(self.folder))}"
+        # nothing of the model is on this machine
         if self._cached_revision() is None:
             _ = self.model  # downloads it
         return f"{libraries} {self.repository}@{self._cached_revision()}"
@@ -90,6 +92,7 @@ class Weights:
     @property
     def model(self) -> Any:
         """Return the model, loaded without messages; ModelError with the way out if it cannot be loaded."""
+        # several threads may ask for it at once: one loads it
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()
