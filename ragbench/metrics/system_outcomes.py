@@ -70,6 +70,7 @@ def outcome_of(answer: Answer) -> str:
         )
     if answer.failed:
         return "failed"
+    # the most serious outcome first: one answer may have signs of several
     stated = answer.outcome if answer.outcome is not None else read_outcome(answer.text)
     flags = set(answer.flags)
     if stated == "blocked" or "guardrail_blocked" in flags:
@@ -154,7 +155,7 @@ def latency_figures(
                 totals.setdefault((name, budget), []).append(answer.latency_ms["total"])
     figures = {}
     for (name, budget), values in totals.items():
-        if name == "mean":
+        if name == "mean":  # else a percentile: "p95" -> 0.95
             figures[name, budget] = math.fsum(values) / len(values)
         else:
             figures[name, budget] = percentile(values, float(name[1:]) / 100)
@@ -181,6 +182,7 @@ def over_budget(
     """
     ms_of = by_stage(latency_ms)
     late = []
+    # of two budgets for one stage, under both of its names, the smaller counts
     for stage, limit in by_stage(budget_ms, min).items():
         if ms_of.get(stage, 0.0) > limit:
             late.append(f"{stage} {ms_of[stage]:g} ms > {limit:g} ms")
@@ -207,6 +209,7 @@ def latency_in_budget(
     >>> latency_in_budget({"retrieve": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800, "generate": 700})
     0.0
     """
+    # stages that were measured and have a budget
     stages = by_stage(latency_ms).keys() & by_stage(budget_ms).keys()
     if not stages and not _figures_of(budget_ms, figures):
         return math.nan
@@ -282,6 +285,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
             row |= _scores_of_answer(case, answer, figures)
         rows[case.query_id] = row
     measures = []
+    # measures whose label some case has
     for measure, label in LABELS.items():
         if any(getattr(case, label) not in (None, "", (), {}) for case in cases):
             measures.append(measure)

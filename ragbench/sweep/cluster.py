@@ -158,7 +158,7 @@ class DaskExecutor:
                 return remote.unpack(run.future.result(timeout=_CONNECT_S), run.job, seconds)
             except SweepError as exc:
                 return Outcome(name, seconds, str(exc), lost=False)
-            except (OSError, CancelledError):
+            except (OSError, CancelledError):  # the result was lost with its worker
                 return None
         if run.future.status == "error":
             cause = run.future.exception()
@@ -217,7 +217,7 @@ def _connect(address: str) -> tuple[Any, Any]:
             f"executor is {address!r}; expected dask://host:8786, tls://host:8786 or "
             "dask://local?workers=4"
         )
-    workers, scheme, host, port = match.groups()
+    workers, scheme, host, port = match.groups()  # texts, or None for a part that is not there
     is_local = scheme is None  # "dask://local" matches without one
     if is_local:
         cluster = _start_local_cluster(int(workers or available_cores()))

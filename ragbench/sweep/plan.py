@@ -87,7 +87,7 @@ def plan(
     grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
     sources = sources_of(grid)
     notes = list(grid.notes)
-    if race:
+    if race:  # configurations that were dropped in earlier rounds do not run
         contest = contest_of(grid, folder, sources, race, margin)
         is_decided = not contest.race.next_end
         notes.append(contest.race.summary if is_decided else contest.expected_saving())
@@ -118,8 +118,8 @@ def _foreseen_requests(
 
     Warnings about judges during the dry run are added to `notes`, too.
     """
-    asking = _configurations_that_ask(grid, names)
-    missing = _missing_parameter(grid)
+    asking = _configurations_that_ask(grid, names)  # their parameters
+    missing = _missing_parameter(grid)  # a name, or "" if none is missing
     if asking and missing:
         notes.append(
             f"{grid.notebook.path.name} has no parameter {missing}, so its requests cannot be "
@@ -177,7 +177,7 @@ def ask_in_batches(
             "--batch needs the reply store, and a notebook with the parameters of evaluate.ipynb"
             f"{which}"
         )
-    submitted = set[str]()
+    submitted = set[str]()  # keys of requests: each is submitted once, also if it fails
     # Requests for verdicts are foreseen only once the answers are there, so the dry run is repeated
     # until it foresees nothing new.
     while asking:
@@ -216,7 +216,7 @@ def check_batches(
     if not _missing_parameter(grid):
         foreseen = _dry_run(working_folder(grid), asking, settings)
         foreseen_keys = {request.key for request in foreseen.to_send}
-    again = []
+    again = []  # batches with a request that this sweep would send, too
     for batch in batches:
         if any(request.key in foreseen_keys for request in batch.requests):
             again.append(batch)
@@ -267,6 +267,7 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
             alike = list(group)
             dataset = load_named(alike[0], folder)
             system = system_of(_with_paths_from_here(alike[0], folder), dataset)
+            # they retrieve with one system, and differ in how they answer and are judged
             for parameters in alike:
                 answering = _with_generator(system, parameters)
                 spec = spec_of(parameters)

@@ -92,7 +92,7 @@ def tpr_at_fpr(bad: Floats, good: Floats, fpr: float) -> float:
     """
     if not len(bad) or not len(good):
         return math.nan
-    n_allowed = math.floor(fpr * len(good) + 1e-9)  # false positives
+    n_allowed = math.floor(fpr * len(good) + 1e-9)  # false positives; 1e-9 is for rounding
     if n_allowed >= len(good):
         return 1.0
     # the threshold lies just above the first harmless text that must not be found
@@ -136,6 +136,7 @@ def detection_report(samples: Sequence[SafetySample], scores: Sequence[float]) -
     >>> overall.loc[["auc", "detection_rate", "block_rate"]].tolist()
     [1.0, 1.0, 0.5]
     """
+    # a value per sample, and whether it is harmful; `members` is True for the samples of a part
     values = np.array(scores, dtype=float)
     is_harmful = np.array([sample.harmful for sample in samples], dtype=bool)
     rows: list[_Row] = []
@@ -217,6 +218,7 @@ def leakage_report(
     """
     rows: list[_Row] = []
     is_harmful = np.array([sample.harmful for sample in samples], dtype=bool)
+    # of each sample: any finding, and one of the kind that its category names
     has_finding = np.array([bool(each) for each in findings])
     has_its_kind = np.array(
         [_has_kind(sample.category, each) for sample, each in zip(samples, findings, strict=True)]
@@ -249,6 +251,7 @@ def output_findings(samples: Sequence[SafetySample]) -> list[list[Finding]]:
     """
     folded = [sample.text.casefold() for sample in samples]
 
+    # a text that many outputs contain is an expression, which leaks nothing
     @cache
     def is_common(value: str) -> bool:
         return sum(value in text for text in folded) > max(2, _COMMON * len(folded))

@@ -144,6 +144,7 @@ def leakage_findings(
         if not any(is_covered[start:end]):
             is_covered[start:end] = b"\1" * (end - start)
             findings.append(Finding(start, end, kind, f"{text[start : start + 2]}***", why))
+    # copied text is reported in any case, also around other findings
     for start, end, n in copied_runs(text, contexts):
         why = f"{n} words in a row are in a context"
         findings.append(Finding(start, end, "verbatim", f"[{n} words]", why))
@@ -166,6 +167,7 @@ def stated_ids(text: str, known: Collection[str]) -> list[str]:
         if "://" in token:
             continue
         core = token.strip("[](){}<>.,:;!?\"'`“”‘’*")
+        # "hr-17#3" -> "hr-17"
         document_of_chunk = [core.partition("#")[0], core.partition("~")[0]]
         for part in (core, *document_of_chunk, *_ID_BORDER.split(core)):
             if part in known and _INTERNAL_ID.search(part):
@@ -197,6 +199,7 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
         for i in range(len(text_words) - n + 1):
             if tuple(text_words[i : i + n]) in rows:
                 copied[i : i + n] = b"\1" * n
+    # neighbouring copied words are one run, also if several contexts have parts of it
     runs = []
     for run in re.finditer(b"\1+", copied):
         first, end = run.span()  # words
@@ -242,7 +245,7 @@ def _checked_numbers(text: str) -> Iterator[_Place]:
     for match in _PERSONAL["card"].finditer(text):
         digits = re.sub(r"\D", "", match[0])
         is_of_issuer = _PERSONAL["issuer"].fullmatch(digits) is not None
-        is_varied = len(set(digits)) > 1
+        is_varied = len(set(digits)) > 1  # one digit repeated is no card
         if is_of_issuer and luhn.is_valid(digits) and is_varied:
             why = "a number of a card issuer with a valid Luhn checksum"
             yield _Place(*match.span(), "card", why)
@@ -267,6 +270,7 @@ def _emails(text: str) -> Iterator[_Place]:
         for match in pattern.finditer(text):
             local, domain = match["local"], match["domain"]
             has_placeholder = _PERSONAL["placeholder"].fullmatch(local) is not None
+            # both: "user@example.com" is a placeholder, "jane.doe@example.com" is not
             is_template = has_placeholder and _PERSONAL["reserved"].search(domain)
             if not is_template and not _PERSONAL["role"].fullmatch(local):
                 yield _Place(*match.span(), "email", "an e-mail address that is not one of a role")
