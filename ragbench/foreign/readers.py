@@ -156,12 +156,14 @@ def _has_numbers_only(source: Any) -> bool:
 
 
 def _frame_type() -> type[pd.DataFrame]:
+    """Return the class DataFrame; pandas is loaded only when it is needed, as that takes long."""
     import pandas as pd
 
     return pd.DataFrame
 
 
 def _series_type() -> type[pd.Series[Any]]:
+    """Return the class Series; pandas is loaded only when it is needed, as that takes long."""
     import pandas as pd
 
     return pd.Series

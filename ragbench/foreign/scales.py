@@ -268,6 +268,7 @@ def _plain_name(measure: str) -> str:
 
 
 def _are_within(values: Floats, bounds: Bounds) -> bool:
+    """Return True if all values are within the bounds, but for rounding; None is no bound."""
     low = -math.inf if bounds[0] is None else bounds[0]
     high = math.inf if bounds[1] is None else bounds[1]
     return bool(((values >= low - 1e-9) & (values <= high + 1e-9)).all())

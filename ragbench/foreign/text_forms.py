@@ -30,6 +30,7 @@ def is_trec_output(text: str) -> bool:
 
 
 def _is_number(text: str) -> bool:
+    """Return True for a text that Python reads as a number, such as "0.5", "1e-3" or "nan"."""
     try:
         float(text)
     except ValueError:

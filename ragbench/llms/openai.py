@@ -156,6 +156,7 @@ class OpenAI(Server):
         return self._call(BatchObject, "POST", "/batches", json=order).id
 
     def _line_of_batch(self, request: Request) -> dict[str, Any]:
+        """Return the line of a batch's file for a request; results bear its `custom_id`, too."""
         return {
             "custom_id": request.key,
             "method": "POST",

@@ -160,6 +160,7 @@ def _read_prices(file: Path, changed: float) -> dict[str, Price]:
 
 
 def _complete(price: Price) -> Price:
+    """Return a price; ValueError if it changes above some number of tokens, but not to what."""
     if math.isfinite(price.above) and not (price.input_above and price.output_above):
         raise ValueError("above needs input_above and output_above")
     return price

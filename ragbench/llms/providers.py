@@ -353,6 +353,7 @@ def address_of(name: str) -> str:
 
 
 def _port(url: str) -> int:
+    """Return the port of an address: the stated one, else that of its scheme."""
     parts = urlsplit(url)
     return parts.port or (443 if parts.scheme == "https" else 80)
 
@@ -401,6 +402,7 @@ def _base_url(provider: str, default: str) -> str:
 
 
 def _is_http_address(url: str) -> bool:
+    """Return True for an address of http or https with a host, and with a valid port or none."""
     try:
         parts = urlsplit(url)
         has_valid_port = parts.port is None or parts.port >= 0

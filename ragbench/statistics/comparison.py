@@ -498,6 +498,9 @@ class ShortFrame(NamedRows):
         return ShortFrame
 
     def _printed(self) -> pd.DataFrame:
+        """Return the frame that is printed: the short one, or the frame itself if it is a part of
+        the comparison with other columns, for which no short form is known.
+        """
         frame = pd.DataFrame(self)
         if self._short is None or tuple(frame) != self._columns:
             return frame

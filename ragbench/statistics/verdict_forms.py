@@ -320,6 +320,7 @@ def _objects_in(record: Record, name: str) -> list[Record]:
 
 
 def _id_in(record: Record, name: str) -> str:
+    """Return the id in a field, a text or a whole number, as a text; else raise DataError."""
     value = record[name]
     if not isinstance(value, str | int):
         raise DataError(f"{name} is {value!r}; expected a text or a whole number")

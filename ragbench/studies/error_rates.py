@@ -101,6 +101,7 @@ def tilted_weights(differences: Floats) -> Floats | None:
         return None
 
     def weights(tilt: float) -> Floats:
+        """Return weights that sum to 1, greater for larger differences if `tilt` is above 0."""
         exponents = tilt * differences
         unscaled = np.exp(exponents - exponents.max())  # the largest is 1, so none overflows
         scaled: Floats = unscaled / unscaled.sum()
