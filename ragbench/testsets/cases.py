@@ -223,10 +223,12 @@ class ExpectedChunk(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _bare_id(cls, value: Any) -> Any:
+        """Take a text in place of an object for the id of a chunk."""
         return value if isinstance(value, dict) else {"chunk_id": value}
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
+        """Check that a document (with or without a section) or a chunk is named, and not both."""
         if (self.doc_id is None) == (self.chunk_id is None) or (self.chunk_id and self.section):
             raise ValueError("{doc_id} or {doc_id, section}, or {chunk_id}")
         return self
@@ -353,8 +355,10 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Content:
-    """The content of a file or a folder, and its problems; `corpus` names documents in another
-    place.
+    """The content of a file or a folder, and its problems.
+
+    `corpus` is the path or the name of documents in another place; `documents` are those in the file,
+    by id. `inputs` and `outputs` are safety samples.
     """
 
     name: str = ""

@@ -175,6 +175,7 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """
     fields, is_deepeval, _ = record_fields(record, skip_empty=False)
     if is_ares(fields):
+        # ARES has one document per record, and it is the context
         fields["contexts"] = [fields.pop("document", "")]
     renamed = {*REFERENCES, *EVIDENCE, *REPLIES, *ANSWERS, *RETRIEVED, *CONTEXTS}
     outputs = {name: value for name, value in fields.items() if name not in renamed}
@@ -249,6 +250,7 @@ def read_cell(text: str) -> Any:
     """
     if not text.startswith(_OPENINGS):
         return text
+    # JSON first; what is not JSON may be the text of a Python object
     with suppress(ValueError, RecursionError):
         return parse_json(text)
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
@@ -392,6 +394,7 @@ def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
         del flat[field]
         if field == "expectations":
             flat[field] = True  # the field alone marks the record as a log of a system's outputs
+        # a field of the record itself counts before a nested one
         flat = {**value, **flat}
         if field in ("vars", "inputs", "input"):
             flat.update(_text_as_question(value))
@@ -420,6 +423,7 @@ def _question_of_request(request: Any) -> Any:
     messages = request.get("messages") if isinstance(request, Mapping) else request
     if not isinstance(messages, list):
         return first(request, QUESTIONS, request)
+    # the last message of a user is the question, the earlier ones are the conversation
     for message in reversed(messages):
         if isinstance(message, Mapping) and message.get("role", "user") == "user":
             return message.get("content", request)

@@ -169,6 +169,7 @@ def rows_of_value(
     """
     if _is_promptfoo_output(content):
         content = _rows_of_promptfoo(content, source)
+    # another form: refused below
     with suppress(LookupError, TypeError):
         content = _records_in(content, questions)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
@@ -193,6 +194,7 @@ def numbered_rows(
             questions = list(trace_records(row for _, row in numbered))
         numbered = enumerate(questions, 1)
     for number, record in one_per_question(numbered):
+        # one record is enough to see that the file is no test set
         if number == 1:
             with located(source):
                 refuse_foreign(record)
@@ -235,6 +237,7 @@ def _records_in(content: Any, questions: Any) -> Any:
     if tool_of(content) == "traces":
         return [content]
     name = first_name(content, LISTS)
+    # the predictions lack their questions, which are in the other file in the same order
     if name == "predictions" and questions is not None:
         examples = _records_in(questions, None)
         pairs = zip(examples, content[name], strict=False)
@@ -295,6 +298,7 @@ def _saved_rows(folder: Path) -> Any:
     import datasets
 
     saved = datasets.load_from_disk(str(folder))
+    # several splits, by name
     if isinstance(saved, dict):
         saved = saved["test"] if "test" in saved else next(iter(saved.values()))
     return saved.to_list()
@@ -317,6 +321,7 @@ def _frame_of_texts(path: Path) -> Any:
     if not content.strip():
         raise DataError(f"{path} is empty")
     first_line = content.partition(b"\n")[0].decode().rstrip("\r")
+    # the most frequent of the three
     separator = max(",;\t", key=first_line.count)
     columns = first_line.split("\t")
     # topics of TREC and queries of MS MARCO: no name in the first line is that of a question's column
