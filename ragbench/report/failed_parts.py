@@ -110,7 +110,9 @@ def _answer_tests(
 
 
 def _recall_and_ceiling(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
-    """Return relevant, recall and ceiling of each question."""
+    """Return relevant (the number of relevant documents), recall and ceiling (the best possible recall) of
+    each question, both at `k`; NaN without a relevant document. The index is the query_id.
+    """
     numbers = {query_id: len(grades) for query_id, grades in qrels.items()}
     table = pd.DataFrame({"relevant": pd.Series(numbers)})
     table["recall"] = score_run(qrels, run, [f"R@{k}"]).set_index("query_id")["value"]
@@ -176,7 +178,7 @@ def _verdict(is_found: bool | None, is_right: bool | None) -> str:
     """
     if is_found is None or is_right is None:
         return _UNDECIDED
-    if is_found:
+    if is_found:  # then retrieval did not fail
         return "none" if is_right else "generation failed"
     return "retrieval failed" if is_right else "both"
 

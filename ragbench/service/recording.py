@@ -339,7 +339,7 @@ def _score_rows(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]
     Args:
         values: a row per question and a column per measure; NaN is unscored.
     """
-    summary = {row.measure: row for row in result.rows}
+    summary = {row.measure: row for row in result.rows}  # with intervals and targets
     rows = []
     for measure in dict.fromkeys([*values, *summary]):  # each measure once
         score: Json = {"run_id": run_id, "measure": measure[:_MAX_NAME], "case_values": None}
@@ -376,6 +376,7 @@ def _content(folder: Path | None, values: pd.DataFrame) -> str:
     """Return the SHA-256 of scores.csv; for a result without files, of its scores."""
     if folder is not None and (folder / "scores.csv").is_file():
         return content_of(folder)
+    # in the order of names, so that the same scores have one digest
     hashed = sha256()
     for measure in sorted(map(str, values)):
         hashed.update(measure.encode())
