@@ -136,6 +136,7 @@ def test_a_pipeline_searches_the_last_question_all_or_a_rewritten_one() -> None:
     ("options", "message"),
     [
         ({"history": "rewrite"}, "'rewrite' asks a language model; name one as llm"),
+        ({"history": "rewrite", "rewrite": lambda query: [query]}, "history 'rewrite' asks"),
         ({"history": "rewritten"}, "unknown history 'rewritten'; did you mean 'rewrite'"),
     ],
 )

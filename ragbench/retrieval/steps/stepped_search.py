@@ -117,7 +117,7 @@ def _check_rewriting(values: Mapping[str, Any]) -> None:
     asks_model = is_by_model or values["history"] == "rewrite"
     # `NO_MODEL` has the values of `llm` that stand for no language model, such as "extractive"
     if asks_model and not rewrite_llm and values["llm"] in NO_MODEL:
-        name = "rewrite" if rewriting.name else "history"
+        name = "rewrite" if is_by_model else "history"
         raise ConfigError(
             f"{name} {values[name]!r} asks a language model; name one as llm or rewrite_llm"
         )
