@@ -80,6 +80,22 @@ def synthetic(documents: int, queries: int) -> tuple[list[str], dict[str, str]]:
     return texts, {f"q{i}": " ".join(draw(8)) for i in range(queries)}
 
 
+def texts_and_queries(
+    corpus: str, request: pytest.FixtureRequest
+) -> tuple[list[str], dict[str, str]]:
+    """The texts and the questions of "pubmedqa", or of a synthetic corpus such as "60,000 synthetic"."""
+    if corpus == "pubmedqa":
+        dataset: Dataset = request.getfixturevalue("pubmedqa")
+        return [document.full_text for document in dataset.corpus.values()], dataset.queries
+    documents = int(corpus.split()[0].replace(",", ""))
+    return synthetic(documents, 500)
+
+
+def chunks_of(texts: list[str]) -> list[Chunk]:
+    """A chunk for each text."""
+    return [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
+
+
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 @pytest.mark.parametrize("corpus", ["pubmedqa", "60,000 synthetic"])
 def test_bm25_takes_no_more_than_calling_bm25s(
@@ -98,13 +114,8 @@ def test_bm25_takes_no_more_than_calling_bm25s(
     import bm25s
     import Stemmer
 
-    if corpus == "pubmedqa":
-        dataset: Dataset = request.getfixturevalue("pubmedqa")
-        texts = [document.full_text for document in dataset.corpus.values()]
-        queries = dataset.queries
-    else:
-        texts, queries = synthetic(60_000, 500)
-    chunks = [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
+    texts, queries = texts_and_queries(corpus, request)
+    chunks = chunks_of(texts)
 
     def directly() -> None:
         stemmer = Stemmer.Stemmer("english")
@@ -149,12 +160,8 @@ def test_the_index_of_bm25_next_to_bm25s(
     import bm25s
     import Stemmer
 
-    if corpus == "pubmedqa":
-        dataset: Dataset = request.getfixturevalue("pubmedqa")
-        texts = [document.full_text for document in dataset.corpus.values()]
-    else:
-        texts, _ = synthetic(20_000, 1)
-    chunks = [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
+    texts, _ = texts_and_queries(corpus, request)
+    chunks = chunks_of(texts)
 
     def directly() -> None:
         stemmer = Stemmer.Stemmer("english")
@@ -180,7 +187,7 @@ def test_bm25_search_next_to_numba(passages: int, own_cache: Path, benchmark: Be
     import bm25s
 
     texts, queries = synthetic(passages, 1_000)
-    chunks = [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
+    chunks = chunks_of(texts)
     retriever = BM25(chunks, language="en")
     words = Words(language.find_language("en"))
     index = bm25s.BM25(k1=0.9, b=0.4, backend="numba")
@@ -210,7 +217,7 @@ def test_dense_takes_no_more_than_encoding_and_nothing_the_second_time(
     pubmedqa: Dataset, own_cache: Path, benchmark: Benchmark
 ) -> None:
     texts = [document.full_text for document in list(pubmedqa.corpus.values())[:500]]
-    chunks = [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
+    chunks = chunks_of(texts)
     load_embedder("minilm").encode(["both models are loaded before anything is timed"])
     from importlib.util import find_spec
 

@@ -20,14 +20,7 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
-
-CORPUS = {
-    "cats": "Cats sleep most of the day.",
-    "dogs": "Dogs bark at night.",
-    "tax": "Income tax rises in May.",
-}
-QUERIES = {"q1": "How long do cats sleep?", "q2": "When do dogs bark?"}
-QRELS = {"q1": {"cats": 1}, "q2": {"dogs": 1}}
+from tests.test_first_snippets import CORPUS, QRELS, QUERIES
 
 
 @cache
