@@ -129,7 +129,7 @@ def assert_context_recall(
             f"{_question_line(labelled)}\n"
             f"  expected: at least {at_least:.2f} of {_first_ids(sorted(relevant))} among the "
             f"first {k}\n  result: {_first_ids(ranking)}\n"
-            f"  recall {recall:.2f}; missing: {_first_ids(sorted(relevant - set(ranking)))}\n"
+            f"  recall {recall:.2f}; missing: {_first_ids(sorted(relevant - retrieved))}\n"
             f"  ceiling at k = {k}: {ceiling:.2f}"
         )
     return recall

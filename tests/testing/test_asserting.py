@@ -60,6 +60,12 @@ def test_a_failure_shows_question_expectation_result_and_ceiling() -> None:
     )
 
 
+def test_a_document_whose_alternative_came_back_is_not_missing() -> None:
+    same = Case("q1", "When did it open?", metadata={"alternatives": [["a", "a2"]]})
+    with pytest.raises(AssertionError, match=r"recall 0\.50; missing: b\n"):
+        assert_context_recall(["a2", "c"], LabelledCase(same, {"a": 1, "b": 1}), k=2)
+
+
 def test_nothing_came_back() -> None:
     with pytest.raises(AssertionError, match="result: nothing"):
         assert_context_recall([], CASE)
