@@ -24,7 +24,7 @@ from ragbench.llms.failures import RequestError
 from ragbench.network import given_up_if
 
 _SILENT = 5  # time-outs in a row, after which every other request would fail alike
-_OVERLOADED = {408, 503, 504}
+_OVERLOADED = {408, 503, 504, 529}  # 529: Anthropic's status of an overload
 
 
 class Pace:

@@ -129,6 +129,7 @@ def test_a_timeout_halves_the_pace_and_quick_replies_raise_it() -> None:
     [
         (FailureKind.SERVER_ERROR, 503, 4),
         (FailureKind.SERVER_ERROR, 504, 4),
+        (FailureKind.SERVER_ERROR, 529, 4),
         (FailureKind.SERVER_ERROR, 500, float("inf")),
         (FailureKind.RATE_LIMITED, 429, float("inf")),
         (FailureKind.UNREADABLE, 0, float("inf")),
