@@ -45,8 +45,8 @@ _SAME_TIME = {"rel_tol": 0.1, "abs_tol": 1.0}
 class Arm:
     """One configuration next to the baseline, by the ranking measure.
 
-    `decision` is one of the values of DESIGN's table: "not possible", "better", "worse", "within
-    the margin", "likely better", "likely worse", "undecided"; "" for the baseline itself. `reason`
+    `decision` is "not possible", "better", "worse", "within the margin", "likely better", "likely
+    worse" or "undecided" (`ragbench.compare` says when); "" for the baseline itself. `reason`
     states why no decision is possible. `expected` is the difference to expect on new questions,
     None if it is not estimated. `loss_rate_to_overturn` and `n_to_decide` are explained in
     `ragbench.compare`. Means and differences are over the `n` questions that both have;
@@ -162,11 +162,10 @@ _CALLS = {
 class Conclusion(metaclass=Suggesting):
     """What several results show, and the one next step that follows.
 
-    `decision` is the decision on the arm that matters most, in the words of the table in `Arm`;
-    `headline` states it in one sentence without a full stop; `evidence` holds the sentences that it
-    rests on; `next_step` is one instruction, and `action` its kind: "switch", "keep", "ask",
-    "write", "label", "choose by cost", "add" or "improve". `choice` is the configuration to use
-    now.
+    `decision` is the `decision` of the arm that matters most; `headline` states it in one sentence
+    without a full stop, and `evidence` holds the sentences that it rests on. `next_step` is one
+    instruction, and `action` its kind: "switch", "keep", "ask", "write", "label", "choose by
+    cost", "add" or "improve". `choice` is the configuration to use now.
 
     `n` of `total` questions decide; `left_out` maps the reason why others do not to their number.
     `arms` are all configurations, best first by the ranking measure; labels are plain text.
