@@ -193,8 +193,7 @@ def _kendall_tau(first: Floats, second: Floats) -> float:
     of one are equal. It is (pairs of rows in the same order - pairs in opposite order) / n, where n
     is the geometric mean of the pairs that are untied in the first and in the other ranking.
 
-    It equals `scipy.stats.kendalltau` to the last digit, whose import took a sixth of the time of a
-    comparison notebook.
+    It equals `scipy.stats.kendalltau`, which is slow to import.
     """
     left, right = np.triu_indices(len(first), 1)  # the row numbers of each pair of rows
     # the order of each pair: 1, -1, or 0 for equal values
@@ -228,31 +227,31 @@ def choices_by_cost(
         configurations: mean, difference, p_adjusted, n, proven, then the costs in which
         configurations differ; the index is the label.
     """
-    arms = _scored_arms(results, board, measure)
-    if len(arms) < 2:
+    candidates = _scored_rows(results, board, measure)
+    if len(candidates) < 2:
         return [_TOO_FEW], pd.DataFrame()
-    proof = prove_within_margin(_scores_by_label(results, arms), margin, measure=measure)
+    proof = prove_within_margin(_scores_by_label(results, candidates), margin, measure=measure)
     costs = varying_costs(board)
     sentences = []
     for cost in costs:
-        sentence = _sentence_of_choice(proof, arms, cost)
+        sentence = _sentence_of_choice(proof, candidates, cost)
         if sentence not in sentences:  # for all costs it is the same if nothing is proven
             sentences.append(sentence)
     if not costs:
         sentences = ["No cost is known in which they differ."]
     table = proof.table.set_index("name")[["mean", "difference", "p_adjusted", "n", "proven"]]
-    table = table.join(arms[costs])
+    table = table.join(candidates[costs])
     return sentences, rounded(table[table["proven"]])
 
 
-def _sentence_of_choice(proof: MarginProof, arms: pd.DataFrame, cost: str) -> str:
+def _sentence_of_choice(proof: MarginProof, candidates: pd.DataFrame, cost: str) -> str:
     """Return a sentence that names the cheapest proven configuration, or states that none is proven.
 
     Args:
-        cost: the column of `arms` that counts as cost, such as "search_ms".
+        cost: the column of `candidates` that counts as cost, such as "search_ms".
     """
     adjective, unit = COSTS[cost]  # such as "fastest to search", "ms per search"
-    amount_of = {str(label): amount for label, amount in arms[cost].astype(float).items()}
+    amount_of = {str(label): amount for label, amount in candidates[cost].astype(float).items()}
     choice = proof.cheapest(amount_of, adjective)
     if not choice.chosen:
         return choice.sentence
@@ -260,8 +259,8 @@ def _sentence_of_choice(proof: MarginProof, arms: pd.DataFrame, cost: str) -> st
     return choice.sentence.replace("cost ", f"{unit}: ", 1)
 
 
-def _scored_arms(results: Results, board: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Return the rows of a leaderboard whose configurations the measure can score; the index is the
+def _scored_rows(results: Results, board: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the rows of a leaderboard whose configurations have scores of a measure; the index is the
     label, or the name where two configurations have the same label.
     """
     # the name in place of every label that occurs twice
@@ -271,13 +270,13 @@ def _scored_arms(results: Results, board: pd.DataFrame, measure: str) -> pd.Data
     return rows[is_scored.to_numpy()]
 
 
-def _scores_by_label(results: Results, arms: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return label -> scores of the questions that decide, in the order of the rows of
-    `_scored_arms`.
+def _scores_by_label(results: Results, candidates: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return label -> scores of the questions that decide, in the order of the `candidates`, which
+    are from `_scored_rows`.
     """
     deciding = _deciding_ids(results)
     scores_by_label = {}
-    for label, name in zip(map(str, arms.index), arms["name"], strict=True):
+    for label, name in zip(map(str, candidates.index), candidates["name"], strict=True):
         scores = results[name].scores
         scores_by_label[label] = scores[scores["query_id"].isin(deciding)]
     return scores_by_label

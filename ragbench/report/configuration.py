@@ -67,8 +67,8 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
 
 
 def _verdict_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> str:
-    """Return a sentence with how many questions passed, and why others did not; "" if no question was
-    decided. `scored` is measure -> its row of `summarise`.
+    """Return a sentence that states how many questions passed and why most of the others failed; "" if
+    no question was decided. `scored` is measure -> its row of `summarise`.
     """
     rate = _means_in_words(scored, "pass_rate")
     # with undecided questions: the result's own sentence, because it states them, too

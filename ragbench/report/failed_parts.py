@@ -62,12 +62,11 @@ def part_verdicts(
         relevant[query_id] = {doc_id: 1 for doc_id, grade in grades.items() if grade >= min_grade}
     run = {query_id: dict(searched.run.get(query_id, {})) for query_id in relevant}
     table = answered.questions.set_index("query_id")[["question", "answer", "outcome"]]
-    # of documents that a question names as alternatives, one counts
-    table = table.join(
-        _recall_and_ceiling(one_of_each(dataset, relevant), one_of_each(dataset, run), k)
-    )
-    # columns tested_by and value
-    table = table.join(_answer_tests(table, answered, dataset, relevant))
+    # documents that are alternatives to each other count as one
+    recall = _recall_and_ceiling(one_of_each(dataset, relevant), one_of_each(dataset, run), k)
+    table = table.join(recall)
+    tests = _answer_tests(table, answered, dataset, relevant)  # columns tested_by and value
+    table = table.join(tests)
     is_answerable = {case.query_id: case.answerable for case in dataset.cases}
     verdicts = []
     for question_id, row in table.to_dict("index").items():
@@ -125,19 +124,21 @@ def _tests_by_judge_or_facts(answered: Result) -> pd.DataFrame:
     """Return the questions whose answers were tested by a judge or by gold facts; the index is the
     query_id.
 
-    The columns are tested_by (the judge, if both did) and value.
+    The columns are tested_by (the name of the test; of two tests of an answer, the judge's counts)
+    and value.
     """
     tests = []
-    # question x measure; a user's wording of a built-in criterion counts as that criterion
-    wide = answered.wide.rename(columns=measures_of(wordings_in(answered.settings)))
-    for measure, test in _TESTS.items():
-        if measure in wide:
-            values = wide[measure].dropna()
+    # a criterion that the user worded anew counts as the built-in one
+    replaced_measures = measures_of(wordings_in(answered.settings))
+    values_of_questions = answered.wide.rename(columns=replaced_measures)  # question x measure
+    for measure, test in _TESTS.items():  # the judge first
+        if measure in values_of_questions:
+            values = values_of_questions[measure].dropna()
             tests.append(pd.DataFrame({"tested_by": test, "value": values}))
     if not tests:
         return pd.DataFrame(columns=["tested_by", "value"])
     table = pd.concat(tests)
-    return table[~table.index.duplicated(keep="first")]  # of two tests of a question, the judge's
+    return table[~table.index.duplicated(keep="first")]
 
 
 def _full_texts(dataset: Dataset, doc_ids: Iterable[str]) -> list[str]:

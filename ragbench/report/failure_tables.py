@@ -34,9 +34,10 @@ _TOLERATED = 0.95  # fraction of answers as they must be, below which an interve
 def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
     """Return the failed questions of a diagnosis, the worst first.
 
-    They are sorted by the harm of their cause: first false answers (fabricated, contradicting, or
-    where the documents hold none), then wrong and missing ones, then those that only a judge or a
-    doubtful label calls wrong. Equal ones are sorted by value, evidence in the context and cause.
+    The harm of their cause decides: first false answers (fabricated, contradicting, or given to a
+    question that the documents do not answer), then wrong and missing answers, then answers that
+    only a judge or a doubtful label calls wrong. Of equal harm, answers with the lowest value come
+    first, then those with the least evidence in their contexts.
     """
     failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
     sort_keys = pd.DataFrame(

@@ -100,7 +100,12 @@ def publish(
 
 
 def _results_in(folder: Path) -> Results | None:
-    """Return the results of a folder; None if it has none, as a study's folder of tables."""
+    """Return the results of a folder; None if it has none, like the folder of a study, which holds
+    only notebooks and tables.
+
+    Raises:
+        DataError: it is not a folder, or a result cannot be read.
+    """
     if not folder.is_dir():
         raise DataError(
             f"{folder} is not a folder; name the folder of a sweep, such as results/quickstart"
@@ -249,23 +254,28 @@ def _with_links_to_pages(text: str, pages: Collection[str]) -> str:
 
 
 def _index_html(folder: Path, results: Results | None, pages: Mapping[str, str]) -> str:
-    """Write the page that links to all `pages`; if there are results, it begins with the decision and
-    the leaderboard.
+    """Return the HTML of the index page, which links to all pages of the site.
+
+    It begins with the decision and the leaderboard, or, without results, with a heading.
+
+    Args:
+        folder: the published folder, whose name is the title.
+        pages: file name -> HTML.
     """
     name = folder.resolve().name
-    body = f"<h1>{html.escape(_title_of(pages) or name)}</h1>"
-    # name of a page without ".html" -> text of its link; other pages have their name
-    label_of = {
-        "comparison": "The comparison, with all its evidence",
-        EXPLORER.removesuffix(".html"): "Every question: answers, contexts, evidence",
-    }
-    if results is not None:
+    label_of = {}  # name of a page without ".html" -> text of its link
+    if results is None:
+        body = f"<h1>{html.escape(_title_of(pages) or name)}</h1>"
+    else:
         body = results_body(results)
-        label_of = {arm.name: arm.label for arm in results.conclude().arms} | label_of
+        for configuration in results.conclude().arms:
+            label_of[configuration.name] = configuration.label
+    label_of["comparison"] = "The comparison, with all its evidence"
+    label_of[EXPLORER.removesuffix(".html")] = "Every question: answers, contexts, evidence"
     items = []
     for page in pages:
         stem = page.removesuffix(".html")
-        label = label_of.get(stem, stem)
+        label = label_of.get(stem, stem)  # other pages are labelled by their name
         items.append(f'<li><a href="{html.escape(page)}">{html.escape(label)}</a></li>')
     links = f"<h2>Pages</h2><ul>{''.join(items)}</ul>"
     return page_html(name, f"{_MARK}{body}{links}", _STYLE)

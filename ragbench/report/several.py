@@ -41,7 +41,9 @@ def results_html(results: Results) -> str:
 
 
 def results_body(results: Results) -> str:
-    """Write `results_markdown` as HTML with its drawing, for the body of a page; texts are escaped."""
+    """Return `results_markdown` as HTML for the body of a page; texts are escaped. Of several results,
+    a plot of their differences follows the heading.
+    """
     from markdown_it import MarkdownIt
 
     # spans keep notebooks from reading dollars as formulas, which is not needed here
@@ -68,7 +70,7 @@ def page_html(title: str, body: str, style: str = "") -> str:
 
 
 def _image_of_decision(results: Results) -> str:
-    """Return the differences from the baseline as an image of the page."""
+    """Return the plot of the differences from the baseline as an HTML element with an image."""
     from ragbench.report.plots.differences import plot_decision
 
     main = results.deciding().measure

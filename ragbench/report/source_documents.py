@@ -23,14 +23,14 @@ _CUT = ("chunker", "chunk_size", "chunk_overlap", "tokenizer")
 
 
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
-    """Return a dataset with the questions of a result, and notes for the reader about its gaps.
+    """Return the questions of a result as a dataset, with their labels and documents, and notes for the
+    reader.
 
-    The dataset has the labels and documents that can be found; a note states that they are missing, or
-    differ from the evaluated ones.
+    A note states that labels and documents are missing, or differ from the evaluated ones.
 
     Args:
-        dataset: the documents and labels to use; None takes those that the result holds in memory, or
-            else those of the dataset that it names, unless it has changed since.
+        dataset: has the documents and labels. None uses the dataset that the result holds in memory;
+            if it holds none, the dataset that it names is loaded, unless that has changed since.
     """
     notes: list[str] = []
     if dataset is None and result.output is not None:
@@ -51,10 +51,10 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
 
 
 def _unchanged_dataset(result: Result) -> tuple[Dataset, list[str]]:
-    """Return the dataset that a result names, and notes: none.
+    """Return the dataset that a result names, and [].
 
-    If it cannot be loaded, or has changed since the evaluation, return an empty dataset, and a note
-    that states this.
+    If it cannot be loaded, or has changed since the evaluation, return an empty dataset, and a list
+    with a note on this.
     """
     dataset = None
     with suppress(RagbenchError, OSError):
@@ -90,11 +90,14 @@ def chunks_by_name(results: Sequence[Result], dataset: Dataset) -> dict[str, lis
 
 
 def _named_dataset(result: Result) -> Dataset | None:
-    """Load the dataset that a result names, if that takes no download; return None if there is none.
+    """Load the dataset that a result names, without a download: the built-in one, or a path.
 
-    A name that is a path is looked up in the present folder, then in the folder of the result and those
-    above it: it is relative to the folder of a grid or a notebook, which is mostly one of these. The
-    first dataset with the content that was evaluated is returned, or else the first one.
+    A path is relative to the folder of a grid or a notebook, which the result does not name. So it is
+    looked up in the working folder, in the folder of the result, and in the folders above that.
+
+    Returns:
+        The first dataset with the content that was evaluated; if there is none, the first that could
+        be loaded; None if none could.
     """
     from ragbench.testsets.loader import load_dataset
 
@@ -103,10 +106,12 @@ def _named_dataset(result: Result) -> Dataset | None:
     if name == "pydoc":
         return load_dataset(name, split)
     corpus_name = str(result.parameters.get("corpus") or "")
+    if not name:
+        return None
     first_found = None
     above = [] if result.folder is None else [result.folder, *result.folder.parents]
     for folder in (Path(), *above[:_MAX_ABOVE]):
-        if not name or not (folder / name).exists():
+        if not (folder / name).exists():
             continue
         is_path = bool(corpus_name) and (folder / corpus_name).exists()
         corpus = str(folder / corpus_name) if is_path else corpus_name

@@ -61,17 +61,17 @@ def explore(
     with people who may read them.
 
     Args:
-        results: one result; or several, as from `load_results`, of which two are shown: of results on
-            different data the questions that both have.
+        results: one result; or several, as from `load_results`, of which two are shown. Of results on
+            different data, only the questions that both have are shown.
         baseline: the first (A), a name or a result; "" is the baseline of `Results.compare`.
         contender: the second (B), a name or a result; "" is the best of the others by `measure`.
             `explore(a, b)` shows the result a as A and b as B.
         measure: the measure by which the two are compared first; "" is the one that ranks the
             leaderboard.
         dataset: the questions with their labels, and the documents. None loads the dataset that a
-            shown result names, if it is here and its fingerprint is the same; without it there are
-            no texts of chunks and no gold evidence, and the explorer shows a note. Nor are there
-            texts of the other result's chunks in documents that differ.
+            shown result names, if it is here and its fingerprint is the same. If not, the explorer
+            shows a note in place of the texts of chunks and the gold evidence. If the second result
+            searched other versions of some documents, the texts of its chunks in them are missing too.
 
     >>> explorer = explore(load_results("results/quickstart"))  # doctest: +SKIP
     >>> explorer.write("explore.html")  # doctest: +SKIP
@@ -101,11 +101,11 @@ def explore(
 def _content(
     compared: Results, sides: Results, shown: _ShownData, main: str, conclusion: list[str]
 ) -> dict[str, Any]:
-    """Return what the page shows.
+    """Return the data of the page, which its script reads as JSON.
 
     Args:
-        compared: all results, over which comparisons by the `main` measure are adjusted.
-        sides: the one or two that are shown.
+        compared: all results; p-values of the `main` measure are adjusted for all of them.
+        sides: the one or two results that are shown.
         shown: the questions and documents.
         conclusion: sentences.
     """
@@ -150,6 +150,9 @@ def _choose_sides(compared: Results, baseline: str, contender: str, measure: str
 
     Args:
         contender: a name; "" takes the best of the others by `measure`.
+
+    Raises:
+        ConfigError: both sides are the same result, or a name is unknown.
     """
     first = baseline_name(compared, baseline)
     if contender == first:
@@ -173,24 +176,25 @@ class _ShownData(NamedTuple):
 
 
 def _shown_data(sides: Results, dataset: Dataset | None) -> _ShownData:
-    """Return the questions and documents to show.
+    """Return the questions and documents to show, and which side was measured on them.
 
-    They are those of `dataset`, if the user gave one; else those of the first side, or of the second
-    if only its documents are at hand.
+    A `dataset` of the user is shown. Without one (None), the data of the first side is loaded, or
+    that of the second side if documents are missing for the first only.
     """
     source = sides[0]
     if dataset is not None:
-        # the side that was measured on it, or else the first
+        # the first side if neither was measured on it
         source = next((side for side in sides if side.is_of(dataset)), source)
     shown = _ShownData(*data_of(source, dataset), source)
     changes = _data_changes_between(sides)  # in words; "" if both have the same data
     if not changes:
         return shown
-    if dataset is None and shown.notes:  # notes are about missing documents
+    are_documents_missing = dataset is None and bool(shown.notes)  # the notes are about this
+    if are_documents_missing:
         second = sides[1]
-        of_second = _ShownData(*data_of(second, None), second)
-        if not of_second.notes:
-            shown = of_second
+        data_of_second = _ShownData(*data_of(second, None), second)
+        if not data_of_second.notes:
+            shown = data_of_second
     note = f"A and B have different data ({changes}): shown is what both were asked."
     return shown._replace(notes=[note, *shown.notes])
 
@@ -268,11 +272,12 @@ def _questions(
 def _results_to_compare(
     results: Result | Sequence[Result], baseline: str | Result, contender: str | Result
 ) -> Results:
-    """Return all results that were given to `explore`: `results`, and each side that is given as an
-    object, unless it is among them. (A side given as a name is.)
+    """Return all results that were given to `explore`: `results`, and those of `baseline` and
+    `contender` that are results and not names, each once.
 
     Raises:
-        ConfigError: a side is neither a name nor a result, or three results are given as arguments.
+        ConfigError: a side is neither a name nor a result, or each of the three arguments is a
+            single result.
     """
     is_single = isinstance(results, Result)
     compared = [results] if isinstance(results, Result) else list(results)

@@ -43,8 +43,9 @@ class Texts:
     ) -> dict[str, Any]:
         """Return a context's "id" and, if its text is known, its "place": [number of a text, start, end].
 
-        The text is that of the document. It is the passage itself, and "unplaced" is True, if no
-        document holds the passage word for word, or only one that is among the `changed` ids.
+        The place is in the document's text. If the document does not hold the passage word for word,
+        or is one of the `changed` documents, the place is in the text of the passage alone, and
+        "unplaced" is True.
         """
         fields: dict[str, Any] = {"id": masked_id(context_id)}
         located = locate(context_id, passage, self._full)
@@ -117,7 +118,8 @@ def answers_to_show(
         answer = result.answer_of[case.query_id]
         passage_of = answer.passage_of
         diagnosis = result.cause_of.get(case.query_id, {})
-        context_ids = answer.contexts or passage_of
+        # a system that names no contexts may still have returned passages
+        context_ids = answer.contexts or passage_of.keys()
         fields: dict[str, Any] = {
             "answer": case.answer,
             "outcome": case.outcome,
@@ -200,8 +202,8 @@ def _compared_sides(
 ) -> list[dict[Hashable, Any]]:
     """Compare the second side, B, with the first, A. Return a row of `Results.compare` per measure.
 
-    The first measure is compared as in the leaderboard: all `results` with A, so that p-values are
-    adjusted for as many comparisons. By the other measures only B is compared with A.
+    The row of the first measure is the one of the leaderboard: its p-value is adjusted for the
+    comparisons of all `results` with A. By the other measures only B is compared with A.
 
     Args:
         sides: A and B, the two of the `results` that the page shows.

@@ -83,7 +83,8 @@ def _filters(
     Args:
         failed: the failed questions.
         details: query_id -> its details.
-        leading: perspective -> the measure by which a question is weak in it.
+        leading: perspective -> the measure that represents it. A question is weak in a perspective
+            if its value of this measure is worse than the mean.
 
     Returns:
         Filters with options, as (name, label, options). An option is (value, words with the number of
@@ -140,7 +141,7 @@ def interval_bar(
     numbers = {"value": value, "low": low, "high": high, "target": target, "ceiling": ceiling}
     known = {name: number for name, number in numbers.items() if number is not None}
     largest = max([1.0, *known.values()])
-    axis_end = 1.0 if largest <= 1.0 else largest * 1.05
+    axis_end = 1.0 if largest <= 1.0 else largest * 1.05  # with a little space after the largest
     place_of = {name: _place(number / axis_end) for name, number in known.items()}
     start = width = None
     if "low" in place_of and "high" in place_of:
@@ -167,13 +168,13 @@ def _place(fraction: float) -> float:
 
 
 def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
-    """Return where a forest plot (one line per measure) draws differences and their intervals.
+    """Return where a forest plot (a row for each measure) draws differences and their intervals.
 
-    All are on one axis from -end to end. Only changes with an interval are drawn, of known measures
-    that have bounds.
+    A change is left out if it has no interval, or if its measure is unknown or has no bounds.
 
     Returns:
-        "end", and "rows": measure -> the places of "low", "high" and "value", in SVG units.
+        "end" (the axis goes from -end to end), and "rows": measure -> the places of "low", "high"
+        and "value", in SVG units.
 
     >>> marks = forest_marks([Change("RR", "", 0.6, 0.7, 0.1, -0.1, 0.5, 0.4, 0.2, 20, 5, 3, "")])
     >>> marks["end"], marks["rows"]["RR"]
@@ -182,7 +183,8 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
     values_of = {}
     for change in changes:
         low, high = change.ci_low, change.ci_high
-        is_bounded = perspective_of(change.measure) and None not in bounds_of(change.measure)
+        is_known = bool(perspective_of(change.measure))
+        is_bounded = is_known and None not in bounds_of(change.measure)
         if is_bounded and low is not None and high is not None:
             difference = change.difference or 0.0
             values_of[change.measure] = {"low": low, "high": high, "value": difference}
@@ -192,6 +194,7 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
     axis_end = _axis_end(numbers)
     rows = {}
     for measure, values in values_of.items():
+        # from [-end, end] to [0, 1], which is the width of the plot
         rows[measure] = {name: _place((x / axis_end + 1) / 2) for name, x in values.items()}
     return {"end": axis_end, "rows": rows}
 

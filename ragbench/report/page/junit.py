@@ -25,12 +25,12 @@ class Check(NamedTuple):
 
 
 def report_junit(result: Result) -> str:
-    """Write the XML of JUnit: a failure wherever the exit status of `ragbench eval` is not 0, and
-    none if it is 0.
+    """Return a result as XML of JUnit. It has a failure if and only if `ragbench eval` ends with an
+    exit status other than 0.
 
-    Targets, gates, regressions and the judge are test cases. A question decides nothing by itself:
-    one that passed or failed is a property, one that no label decides is skipped. The conclusion
-    and its next step are properties, too.
+    Targets, gates, regressions and the judge are test cases. A question is a property if it passed or
+    failed, as it decides nothing by itself, and a skipped test case if no label decides it. The
+    conclusion and its next step are properties, too.
     """
     conclusion = Results([result]).conclude()
     template = templates(autoescape=True).get_template("report.xml.j2")
@@ -72,7 +72,8 @@ def _checks(result: Result) -> list[Check]:
 def _comparison_checks(comparison: Comparison) -> list[Check]:
     """Return the test cases about the comparison with the baseline; a regression is a failure.
 
-    There is one for each compared measure, and one for each kind of pass and fail.
+    There is one for each compared measure, and one for each group of cases that pass or fail, such
+    as the questions.
     """
     against = f"against {comparison.baseline}"
     checks = []
@@ -92,8 +93,8 @@ def _comparison_checks(comparison: Comparison) -> list[Check]:
 def _target_check(result: Result, row: MeasureResult) -> Check:
     """Return the test case of a measure with a target.
 
-    It is skipped if no system could reach the target on this test set, or if the measure has no value;
-    without a value it fails if it is a gate (a target of --fail-under).
+    It is skipped if no system could reach the target on this test set. If the measure has no value,
+    a gate (a target of --fail-under) fails, and another target is skipped.
     """
     target = aim(row.target, row.lower_is_better)
     name = f"{row.measure} {target}"

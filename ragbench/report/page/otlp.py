@@ -68,7 +68,8 @@ def _span_record(
 
     Args:
         number: the position of the span in its trace; the others are children of span 0.
-        digest: hex digits, of which the ids of the trace and of the span are made.
+        digest: 64 hex digits, of which the ids are made. An id has 32 digits for a trace and 16 for
+            a span, so `number` is below 10.
         status: code and message of an answer that failed; {} of others.
     """
     values = {
@@ -100,7 +101,7 @@ def _spans(answer: Answer, passage_of: Mapping[str, Passage], begin: int) -> lis
     (LLM), which follows the search. A step whose duration is unknown takes a nanosecond.
 
     Args:
-        passage_of: chunk id -> its passage; passages that the answer holds replace them.
+        passage_of: chunk id -> passage, for chunks whose passage is not in the answer itself.
         begin: nanoseconds since 1970.
     """
     duration_of = {
@@ -112,7 +113,8 @@ def _spans(answer: Answer, passage_of: Mapping[str, Passage], begin: int) -> lis
     # the fields of an answer for which spans have no attribute
     rest = {name: value for name, value in asdict(answer).items() if name in _REST and value}
     whole = {"ragbench.query_id": answer.query_id, "ragbench.answer": json.dumps(rest)}
-    contexts = _attributes_of_contexts(answer, {**passage_of, **answer.passage_of})
+    all_passages = {**passage_of, **answer.passage_of}
+    contexts = _attributes_of_contexts(answer, all_passages)
     spans = [
         _Span("CHAIN", begin, end, answer.text, whole),
         _Span("RETRIEVER", begin, searched_at, "", contexts),

@@ -78,7 +78,8 @@ def question_details(
 
     Args:
         shown: the questions whose contexts are shown with their texts; the others have only the ids.
-        leading: perspective -> the measure by which a question is weak in it.
+        leading: perspective -> the measure that represents it. A question is weak in a perspective
+            if its value of this measure is worse than the mean.
     """
     retrieved_of, notes = _retrieved_texts(result, shown) if shown else ({}, [])
     details = {}
@@ -137,19 +138,20 @@ def _retrieved_texts(
 
 
 def _retrieved(case: Case, answer: Answer, full_text_of: dict[str, str]) -> _Retrieved:
-    """Return the contexts of an answer, with the gold evidence in them marked, and the lost evidence.
+    """Return the contexts of an answer, with the gold evidence in them marked, and the lost evidence:
+    the spans of which no context holds even a character.
 
-    Lost are the evidence spans of which no context holds even a character. `full_text_of` is document
-    id -> text.
+    Evidence in documents that are not in `full_text_of` (document id -> text) is left out.
     """
     passage_of = answer.passage_of
     known_evidence = [span for span in case.evidence if span.doc_id in full_text_of]
     found: list[Span] = []
     contexts: list[tuple[str, list[Part]]] = []
-    for context_id in answer.contexts or passage_of:
+    # a system that names no contexts may still have returned passages
+    for context_id in answer.contexts or passage_of.keys():
         passage = passage_of.get(context_id)
         located = locate(context_id, passage, full_text_of)
-        if located:
+        if located:  # (document, start, end); None if the context is in no known document
             doc_id, start, end = located
             inside = [
                 span

@@ -77,7 +77,7 @@ def _problem_of_output(path: Path, force: bool) -> str:
     """
     if not path.exists():
         return _wrong_ending(path)
-    if is_report_file(path):
+    if is_report_file(path):  # by its name
         return _problem_of_file(path, force)
     if not path.is_dir():
         return f"is a file; name a folder for the report, or a file ending in {_ENDINGS}"
@@ -90,7 +90,10 @@ def _problem_of_output(path: Path, force: bool) -> str:
 
 
 def _problem_of_file(path: Path, force: bool) -> str:
-    """Return why an existing file cannot be replaced by a report, as `_problem_of_output` does."""
+    """Return why a report cannot replace what is at a path, as the end of a sentence; "" if it can.
+
+    Only an older report can be replaced, and only with `force`.
+    """
     if path.is_dir():
         return "is a folder; name a file for the report"
     beginning = path.read_bytes()[:500].decode("utf-8", "replace")
@@ -125,7 +128,7 @@ def write_report(
         path: a file that ends in .json, .md, .html, .xml (JUnit, of one result), .jsonl (traces as
             OTLP's JSON, of one result) or .eee.json (for Every Eval Ever, of one result); or a
             folder, which is made if need be: report.json, report.md and report.html are written
-            there, next to the files of the result if they are there.
+            into it. It may hold the files of a result.
         force: replace reports that are there.
 
     Raises:
@@ -140,7 +143,8 @@ def write_report(
     forms = _OF_ONE if isinstance(shown, Result) else _OF_SEVERAL
     if not path.exists() and (problem := _wrong_ending(path)):
         raise ConfigError(f"{path} {problem}")
-    if is_report_file(path):
+    is_file = is_report_file(path)  # by its ending
+    if is_file:
         suffix = ".eee.json" if path.name.endswith(".eee.json") else path.suffix.lower()
         if suffix not in forms:
             raise ConfigError(
@@ -154,7 +158,7 @@ def write_report(
         for file in texts:
             if problem := _problem_of_output(file, force):
                 raise ConfigError(f"{file} {problem}")
-        folder = path.parent if is_report_file(path) else path
+        folder = path.parent if is_file else path
         replace_files(folder, {file.name: text for file, text in texts.items()})
     except OSError as exc:
         raise ConfigError(

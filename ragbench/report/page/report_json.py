@@ -11,7 +11,8 @@ from ragbench.registry import DESIGN_NAMES
 def report_json(result: Result) -> str:
     """Return the text of report.json: fields in their order, numbers to 6 decimals, never NaN."""
     decisions = result.decisions
-    del decisions["rows"], decisions["verdicts"]  # measures and questions hold them
+    # "measures" and "questions" hold these
+    del decisions["rows"], decisions["verdicts"]
     is_pipeline_preset = result.settings.get("preset") == "pipeline"
     record = {
         "ragbench": "report",

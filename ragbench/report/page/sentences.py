@@ -36,7 +36,7 @@ SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?"
 
 
 def banner(result: Result) -> tuple[str, str]:
-    """Return the verdict in a word, and the sentence behind it.
+    """Return the verdict on a result in a word, and its reasons in a sentence.
 
     The word is "passed", "failed" (also if a gate was not measured), or "no verdict" if there was
     neither a target to reach nor a baseline to compare with.
@@ -122,9 +122,8 @@ def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
 def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
     """Return the rows of the comparison with the baseline; [] without a comparison.
 
-    Regressions come first, then improvements, then the others.
-
-    Without `every`, the others are left out unless their measures are in the brief table.
+    Regressions come first, then improvements, then changes that show nothing. If `every` is False,
+    changes that show nothing are left out unless their measures are in the brief table.
     """
     if result.comparison is None:
         return []
@@ -148,7 +147,7 @@ def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]
     A row is such as ("nDCG@k", ["0.612", "0.701"]) for the depths [5, 10]. ([], []) if no ranking
     measure was scored.
 
-    The measures are about documents, chunks or spans: the first of these for which there is nDCG.
+    All rows rank the same things: documents if nDCG was scored for them, else chunks, else spans.
     """
     values = {}
     for row in result.rows:
@@ -226,16 +225,20 @@ def _claim_counts(counts: Mapping[str, int]) -> str:
 
 
 def _judge_sentence(result: Result) -> str:
-    """Name the judge and the reasons to doubt its verdicts; "" if no judge was asked."""
+    """Return a sentence with the judge's name, its audits, and reasons to doubt its verdicts; "" if no
+    judge was asked.
+    """
     judgements = [judgement for judgement in result.judgements if judgement.samples]
     if not judgements:
         return ""
     judge = str(result.settings.get("judge") or judgements[0].model or "a judge without a name")
     clauses = [judge]
-    names = {judge, *(judgement.model for judgement in judgements)}  # as set, and as it replied
+    # the name in the settings, and the names that came with the replies
+    names = {judge, *(judgement.model for judgement in judgements)}
     if any(writer_among(result.answers, name) for name in names):
         clauses.append("it also wrote the answers, and models prefer their own")
-    cards = [card for card in result.config.get("judge_cards", ()) if is_card(card)]  # of audits
+    # a card records an audit of the judge
+    cards = [card for card in result.config.get("judge_cards", ()) if is_card(card)]
     clauses += [card_sentence(card) for card in cards]
     if not cards:
         clauses.append("not audited here: `ragbench audit` tests it")
@@ -326,10 +329,9 @@ COST_HEADS = "part,model,requests,cached,tokens in,tokens out,dollars,dollars pe
 def cost_rows(costs: Sequence[Cost], n_questions: int) -> list[tuple[str, ...]]:
     """Return the table of costs as texts; its headings are `COST_HEADS`.
 
-    It has a row for each part of an evaluation and model, and one with the sum if there are
-    several.
-
-    Unknown token counts are "–".
+    Each row shows the costs of a model in a part of the evaluation: requests, cached replies,
+    tokens ("–" if unknown), dollars in total and per question. Several rows are followed by their
+    sum.
     """
     rows = []
     for cost in costs:
@@ -469,7 +471,7 @@ def at_a_time(concurrency: int | None) -> str:
 
 
 def shared_texts(result: Result) -> dict[str, Any]:
-    """Return the texts and rows that every template shows of a result, by their names there."""
+    """Return what every template shows of a result: name of the template's variable -> its value."""
     word, sentence = banner(result)
     return {
         "result": result,

@@ -16,7 +16,7 @@ _LINE = 1500  # characters that a line of the map has at least
 _MAX_LINES = 6
 _COLOURS = np.array([[237, 237, 237], [86, 180, 233], [213, 94, 0], [0, 158, 115], [255, 255, 255]])
 """Red, green and blue of a character by its state: neither, retrieved, evidence, both, no text."""
-_EVIDENCE = 2
+_RETRIEVED, _EVIDENCE = 1, 2
 _NO_TEXT = 4
 
 
@@ -104,6 +104,7 @@ def _states_of_characters(
     n_characters = len(output.dataset.corpus[doc_id].full_text)
     retrieved = np.zeros(n_characters, dtype=int)
     gold = np.zeros(n_characters, dtype=int)
+    # the states are added: 1 + 2 = 3
     retrieved_ids: set[str] = set()
     for query_id, spans in evidence.items():
         if spans:
@@ -112,5 +113,5 @@ def _states_of_characters(
             gold[span.start : span.end] = _EVIDENCE
     for chunk in output.chunks:
         if chunk.chunk_id in retrieved_ids and chunk.doc_id == doc_id:
-            retrieved[chunk.start : chunk.end] = 1
+            retrieved[chunk.start : chunk.end] = _RETRIEVED
     return retrieved + gold

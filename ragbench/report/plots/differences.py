@@ -48,12 +48,12 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
 
 
 def _draw_difference(axes: Axes, y: int, row: Mapping[Any, Any]) -> None:
-    """Draw the difference of a configuration as a mark on its interval; of the baseline, which has no
-    decision, a bar at 0.
+    """Draw the difference of a configuration from the baseline as a mark on its interval. The baseline
+    itself is drawn as a bar at 0.
 
     Args:
         y: the number of the row.
-        row: the configuration: difference, ci_low, ci_high, decision.
+        row: the configuration: difference, ci_low, ci_high, decision (NaN for the baseline).
     """
     is_baseline = pd.isna(row["decision"])
     colour, face = _MARKS.get(row["decision"], (GREY, "none"))

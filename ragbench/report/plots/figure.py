@@ -70,9 +70,9 @@ def colour_of(retriever: str) -> str:
 def styles(configurations: pd.DataFrame) -> dict[str, Style]:
     """Return name -> style: the colour of a configuration is its retriever, the marker its chunking.
 
-    A retriever that ragbench does not name takes the next spare colour. If several configurations have
-    the same retriever and chunking (they differ in model, prompt or k), markers show all that
-    distinguishes configurations except the retriever.
+    A retriever that ragbench does not know takes the next spare colour. If configurations have the same
+    retriever and chunking (they differ in model, prompt or k), each marker stands for all settings but
+    the retriever.
 
     Args:
         configurations: columns `name`, `label`, `retriever` and `chunking`.
@@ -119,7 +119,7 @@ class NotebookFigure(Figure):
         Fonts are chosen for every script in the texts; characters that no font has become "?".
         """
         artists = self.findobj()  # once: each walk asks all axes for all of their ticks
-        self._make_legible_on_any_ground(artists)
+        self._make_legible_on_any_background(artists)
         texts = [artist for artist in artists if isinstance(artist, Text)]
         families, replacements = _fonts_for(frozenset("".join(text.get_text() for text in texts)))
         for text in texts:
@@ -131,8 +131,8 @@ class NotebookFigure(Figure):
         with rc_context({"text.parse_math": False}):
             super().draw(renderer)
 
-    def _make_legible_on_any_ground(self, artists: Iterable[Artist]) -> None:
-        """Make all grounds transparent, and draw axes and black texts in `INK`."""
+    def _make_legible_on_any_background(self, artists: Iterable[Artist]) -> None:
+        """Make all backgrounds transparent, and draw axes and black texts in the colour `INK`."""
         self.patch.set_alpha(0.0)
         for axes in self.axes:
             axes.patch.set_alpha(0.0)

@@ -20,8 +20,10 @@ _COLOURS = {
 
 
 def passage_map(chunks: Sequence[Chunk], vectors: Floats, states: Mapping[str, str]) -> Figure:
-    """Draw passages by the first two principal components of their vectors, coloured by what came of
-    asking about them. Where orange ones crowd, a test set has a gap.
+    """Draw passages by the first two principal components of their vectors, coloured by their state:
+    not sampled, or the result of asking a model to draft questions about them.
+
+    Where many orange passages (nothing accepted) are close together, the test set has a gap.
 
     Args:
         chunks: all passages.
