@@ -286,17 +286,18 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
 
 
 def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
-    """Return "; use ...", the end of a sentence about a function that does not exist; "" if nothing fits.
+    """Return which attribute of an object to use in place of a function that does not exist, as the end
+    of a sentence: "; use ..."; "" if no attribute fits.
 
-    The function may be an attribute of one of the records instead. It is looked for by its whole name,
-    then by the words of the name that are no verbs: "load_scores" means `result.scores` if the class of
-    `result` has an attribute `scores`. Names that the class explains itself are found, too: with
-    `@suggesting(plot="rb.write_report(...)")`, the name "plot" gives "; use rb.write_report(...)".
+    An attribute fits if it has the name of the function, or a word of it that is not a verb: for
+    "load_scores" it is `result.scores`, if the class of `result` has an attribute `scores`. Names that
+    a class explains by `suggesting` fit too: with `@suggesting(plot="rb.write_report(...)")`, "plot"
+    gives "; use rb.write_report(...)".
 
     Args:
-        records: the name of a variable -> the class of its value, such as "result" -> Result; the
-            first one that has the name counts.
-        name: the name that does not exist.
+        records: variable -> class of its object, such as "result" -> Result. The first class with a
+            fitting attribute counts.
+        name: the name of the function.
 
     >>> hint_of_members({"text": str}, "get_upper")
     '; use text.upper'
@@ -535,6 +536,9 @@ class _PropertyValue:
     if not TYPE_CHECKING:  # for which every attribute would exist
 
         def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError with a hint: an entry of the dict, or a method of pandas, that the
+            user probably means. Python calls this for an attribute that does not exist.
+            """
             if name.startswith("_"):
                 raise AttributeError(name)
             written = self._expression  # in the code of the user, such as "result.means"
@@ -784,8 +788,14 @@ def _misfit(
 
 
 def hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str]) -> str:
-    """Return the end of a sentence about an option that a function does not have: the known option, or
-    the call, that is meant.
+    """Return the end of a sentence about an option that a function does not have: the option, or the
+    call, to use instead; "." if nothing is similar.
+
+    Args:
+        option: the option that the user wrote.
+        known: the options of the function.
+        names: option that people expect -> the known option with this meaning, the call to use
+            instead, or "no option: " and the reason why there is none.
     """
     near = names.get(option) or similar(option, [*known, *names])
     near = names.get(near, near)  # `similar` may return a key of `names`, whose meaning is wanted

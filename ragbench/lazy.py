@@ -201,12 +201,14 @@ def _hint_of_name(package: str, name: str) -> str:
 
 
 def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
-    """Return the function of a public submodule that a name at the root means, as "; use ..."; "" if the
-    name means one at the root, or nothing. Names with the same noun come first: load_run means read_run,
-    not load_results.
+    """Return "; use rb.MODULE.NAME" with the function of a public submodule that an unknown name of the
+    root package means. "" if the name means a function of the root package itself, or nothing.
+
+    Names with the same last word (the noun) come first: load_run means read_run, not load_results.
 
     Args:
-        calls: names that people expect at the root -> the call with this meaning.
+        name: the unknown name, such as "load_run".
+        calls: names that people expect in the root package -> the call with this meaning.
     """
     from ragbench.hints import last_word, same_words
 

@@ -103,10 +103,12 @@ class Bounds:
     def _exchange(self, send: Callable[..., Any], request: Any, options: dict[str, Any]) -> Any:
         """Send a request by `send(request, **options)` in a separate thread, and return its response.
 
-        A thread, since no time-out limits the look-up of a name, each of its addresses has a whole
-        time-out, and a server may send one byte at a time. `Bounds` describes the time-outs. The
-        request takes two events to `_check`, which sets "arrived" once the headers are there, and
-        reads no further once "late" is set.
+        The thread can be left behind when the time is over, which httpx's own time-outs do not ensure:
+        they do not limit the look-up of a host's name, they begin anew for each of its addresses, and
+        again for each byte that a server sends. `Bounds` describes the limits that are kept here.
+
+        The request has two events: `_check` sets "arrived" when the headers are there; the reading of
+        the body ends when "late" is set.
 
         Raises:
             OutOfBoundsError: the headers or the body did not arrive in time.

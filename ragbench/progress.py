@@ -40,7 +40,15 @@ class ThreadedCalls(Generic[T, R]):
         name: str,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
-        """See the class; no call begins before the iteration."""
+        """Store what to call; the calls begin when the object is iterated.
+
+        Args:
+            items: one call is made with each.
+            call: takes an item.
+            at_once: how many calls run at a time.
+            name: of the threads.
+            meanwhile: is called every now and then while no call ends.
+        """
         self._waiting = list(items)[::-1]  # the next one last
         self._n_running = 0
         self._call = call

@@ -689,8 +689,10 @@ def _message_not_measured(name: object, measure: Measure | None, names: list[str
 
 
 def measured_as(name: str, known: Iterable[str]) -> str:
-    """Return the known measure that a name of another tool means: at the depth in the name, or else at
-    another depth; "" without one.
+    """Return the known measure that a name of another tool means; "" if there is none.
+
+    The known measure has the depth k that the name states (else the usual one); if that depth is not
+    known, another depth.
 
     >>> measured_as("recall", ["nDCG@5", "R@5"]), measured_as("recall", ["AP"])
     ('R@5', '')

@@ -576,11 +576,12 @@ def _filled_fields(case: Case) -> dict[str, Any]:
 
 
 def _cases(queries: Any) -> list[Case]:
-    """Return the cases in `queries`: a mapping of ids, or a list or frame, of questions.
+    """Return the cases that a user's `queries` state: a mapping id -> question, a list of questions, or
+    a DataFrame with a row per question.
 
     A question is a text, a `Case`, or a record or object with fields such as "query_id", "question" and
-    "reference_answer". Further fields of a record become the metadata of the case. A question in a list
-    without an id has its number, from "0".
+    "reference_answer". Further fields of a record become the metadata of the case. A question without
+    an id in a list or frame has its number as id, from "0".
 
     Raises:
         DataError: something has another form, or an id is there twice.

@@ -132,8 +132,10 @@ def question_of(cell: Any) -> str:
 
 
 def _question_of_fields(fields: Mapping[Any, Any]) -> str:
-    """Return the question in an object, by the first of these that it has: messages, of which the
-    last one of a user; a field with the name of a question; else the whole object as JSON.
+    """Return the question in an object.
+
+    It is the last message of a user, if the object has a list `messages`; else the first field with a
+    usual name of a question; else the whole object as JSON.
     """
     messages = fields.get("messages")
     if isinstance(messages, list):

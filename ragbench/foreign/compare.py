@@ -282,9 +282,10 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
     is made from the tables of all systems.
 
     Args:
-        sources: as for `compare`; a directory without results stands for its files with scores.
-        names: the names of the first sources, "" for a source without one; a source with several
-            systems keeps their names.
+        sources: as for `compare`. Of a directory without ragbench's results, its files with scores
+            are compared.
+        names: the name of each source, "" to choose one; it may be shorter than `sources`. A source
+            with several systems keeps the names of these.
         options: as for `ragbench.foreign.conclude_tables`.
 
     Raises:
@@ -302,7 +303,7 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
         systems += systems_of_source
         if len(systems_of_source) == 1:
             system_names.append(names[place] if place < len(names) else "")
-        else:  # they keep their names
+        else:
             system_names += [""] * len(systems_of_source)
     return conclude_tables(systems, names=system_names, **options)
 
@@ -405,8 +406,8 @@ def _is_tidy(source: Any) -> bool:
 def _comparison_frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.DataFrame:
     """Return the frame of a comparison of results or tidy scores.
 
-    Systems without given names are called by the names of their results, if each has another one,
-    else A, B, C.
+    If `names` is empty, a system has the name of its result; or, if a name is missing or occurs twice,
+    the systems are named A, B, C.
     """
     from ragbench import statistics
 

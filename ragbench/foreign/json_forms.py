@@ -103,16 +103,17 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return the object with a list of records inside objects that have one field each, as
-    {"data": {"runs": [...]}} wraps {"runs": [...]}; without such a list, the value itself.
+    """Return a value without the objects around it that have only one field: {"runs": [...]} for
+    {"data": {"runs": [...]}}.
+
+    The value is returned unchanged if there is no object with a list of records inside.
     """
-    inner = value
-    while isinstance(inner, Mapping) and len(inner) == 1:
-        [inner] = inner.values()
-        if not isinstance(inner, Mapping):
-            return value
-        if any(isinstance(inner.get(name), list) and _are_records(inner[name]) for name in _LISTS):
+    wrapper = value
+    while isinstance(wrapper, Mapping) and len(wrapper) == 1:
+        inner = next(iter(wrapper.values()))
+        if isinstance(inner, Mapping) and _listed_records(inner):
             return inner
+        wrapper = inner
     return value
 
 
@@ -194,10 +195,9 @@ def _find_records(value: Any, source: str) -> list[Record] | None:
             return None
         names = [str(column) for column in columns]
         return [dict(zip(names, row, strict=True)) for row in data]
-    for name in _LISTS:  # a list in one field
-        rows = value.get(name)
-        if isinstance(rows, list) and _are_records(rows):
-            return rows
+    listed_records = _listed_records(value)
+    if listed_records:
+        return listed_records
     parts = list(value.values())
     if all(isinstance(part, list) for part in parts) and len({*map(len, parts)}) == 1:
         # {column: [cell of row 1, cell of row 2, ...]}; the inner zip yields the cells of a row
@@ -207,6 +207,15 @@ def _find_records(value: Any, source: str) -> list[Record] | None:
     if all(isinstance(part, int | float) or part is None for part in parts):  # {question id: score}
         return [{"query_id": query_id, "score": score} for query_id, score in value.items()]
     return None
+
+
+def _listed_records(value: Mapping[str, Any]) -> list[Record]:
+    """Return the records that an object lists in a field such as `results` (`_LISTS`); [] without one."""
+    for name in _LISTS:
+        rows = value.get(name)
+        if isinstance(rows, list) and _are_records(rows):
+            return rows
+    return []
 
 
 def _are_records(rows: list[Any]) -> bool:

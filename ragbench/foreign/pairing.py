@@ -143,12 +143,13 @@ class PairedTables:
 
 
 def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
-    """Pair the questions of tables by id or by text, whichever pairs more questions.
+    """Pair the questions of tables by id or by text, whichever pairs more questions; by id if both pair
+    as many.
 
-    Ids that number the rows of a file do not survive another order: an id counts as a pair only if
-    the texts under it agree, or one table has no text. With as many pairs by id as by text, ids pair
-    the questions, and a question with other words under its id is not compared. If no two texts agree
-    (prompts that differ by system), ids decide alone.
+    The id of a question may be just the number of its row, which differs between files in another
+    order. So an id counts as a pair only if the texts under it agree, or one of them is missing. If
+    questions are paired by id, a question whose texts differ is not compared. But if no texts agree at
+    all (they are prompts, which each system writes in its own way), ids alone pair the questions.
 
     Raises:
         ComparisonError: the tables have no question in common.
@@ -179,8 +180,8 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
 
 
 def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
-    """Return by what the questions of a table can be paired: id -> folded text ("" without a text), and
-    the set of all folded texts.
+    """Return id -> folded text of each question of a table ("" without a text), and the set of all
+    folded texts. Two tables are paired by one of them.
 
     The id of a row without a text is among the texts, too, since some tables have texts as ids.
     """
@@ -249,7 +250,7 @@ def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Pai
 
     Args:
         tables: a table per system.
-        by: "id" or "text", by which questions are paired; without an id, by the text too.
+        by: "id" or "text", by which questions are paired. A row without an id is paired by its text.
         texts_differ: the texts are prompts that differ by system, so they are left out.
     """
     # one object for all tables, so that equal texts get one key
@@ -259,7 +260,7 @@ def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Pai
         keyed_rows = [_KeyedRow(keys.of(row), row) for row in table.rows]
         # without id and text a row can be paired with nothing
         rows_by_system[table.name] = [keyed for keyed in keyed_rows if keyed.key]
-    texts, changed = _texts(chain.from_iterable(rows_by_system.values()))  # of all systems
+    texts, changed = _question_texts(chain.from_iterable(rows_by_system.values()))  # of all systems
     if texts_differ:  # the texts are prompts of a system, not questions to show
         texts = dict.fromkeys(texts, "")
         changed = set()
@@ -282,16 +283,16 @@ class _KeyedRow(NamedTuple):
     row: Scored
 
 
-def _texts(keyed_rows: Iterable[_KeyedRow]) -> tuple[dict[str, str], set[str]]:
-    """Return question -> its first text ("" without any), and the questions whose rows have different
-    words.
+def _question_texts(keyed_rows: Iterable[_KeyedRow]) -> tuple[dict[str, str], set[str]]:
+    """Return key of a question -> the first text that a row has for it, "" if none has one; and the
+    keys of the questions whose rows have texts with different words.
     """
     texts: dict[str, str] = {}
     changed: set[str] = set()
     for key, row in keyed_rows:
-        known_text = folded_words(texts.get(key, ""))
-        text = folded_words(row.question)
-        if known_text and text and known_text != text:
+        first_words = folded_words(texts.get(key, ""))
+        words = folded_words(row.question)
+        if first_words and words and first_words != words:
             changed.add(key)
         texts[key] = texts.get(key) or row.question
     return texts, changed
@@ -300,7 +301,7 @@ def _texts(keyed_rows: Iterable[_KeyedRow]) -> tuple[dict[str, str], set[str]]:
 def _runs_by_measure(
     keyed_rows: Iterable[_KeyedRow], measures: Iterable[str]
 ) -> dict[str, dict[str, list[float]]]:
-    """Return measure -> question -> the values of its runs, each a row of a system's table."""
+    """Return measure -> question -> the values of the question's runs; a run is a row of the table."""
     runs: dict[str, dict[str, list[float]]] = {measure: {} for measure in measures}
     for key, row in keyed_rows:
         for measure, value in row.scores.items():

@@ -176,10 +176,10 @@ def listed(names: Iterable[str]) -> str:
 
 
 def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
-    """Return the rows; without their ids if the ids do not identify questions.
+    """Return the rows unchanged if their ids identify questions, else without ids.
 
-    This is so if one system has two different questions under one id: the column then has the ids of
-    something else (a run, a user). Rows without a question keep their id.
+    Ids do not identify questions if one system has two different questions under one id: then they are
+    ids of something else (a run, a user). A row without the text of its question keeps its id.
     """
     texts: dict[tuple[str, str], str] = {}  # (system, id) -> folded text of its first question
     is_reliable = True
@@ -211,8 +211,11 @@ class _Columns:
     """
 
     def __init__(self, records: Sequence[Record], measures: Collection[str] = ()) -> None:
-        """Find the columns in the rows of a table, by their meaning (see the class); `measures` are columns
-        known to hold scores.
+        """Find out which columns of a table have the ids, the question, scores and so on, by their names.
+
+        Args:
+            records: the rows, as column -> cell.
+            measures: columns that are known to hold scores.
         """
         self.names = [*dict.fromkeys(str(name) for record in records for name in record)]
         self.by_field: dict[str, str] = {}
@@ -289,8 +292,8 @@ class _Columns:
         return columns
 
     def may_be_measure(self, name: str) -> bool:
-        """Return True if a column may be a measure, by its name alone; its values then decide. The
-        table is a wide one, with a column per measure.
+        """Return True if a column of a table with a column per measure may be a measure, by its name
+        alone. The caller looks at its values too.
         """
         if name in self.known_measures:
             return True

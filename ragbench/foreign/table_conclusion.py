@@ -546,7 +546,8 @@ def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> Any:
     """Estimate how much of the best system's gain over the baseline can be expected on new questions;
     None if there are too few questions for it.
 
-    The best of several systems was lucky, too, so its observed gain is too large.
+    The system that is best on these questions was chosen by them, and is partly best by chance. So
+    its gain on new questions is smaller on average (the "winner's curse").
     """
     if deciding.not_possible or deciding.n < MIN_QUESTIONS:
         return None

@@ -106,10 +106,11 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
 
 
 def _question_of_promptfoo(row: Record) -> tuple[str, str]:
-    """Return the id and the question of a row of promptfoo: "" and the variables of the test; without
-    variables, the number of the test and its description.
+    """Return the id and the question of a row of promptfoo.
 
-    Variables alone identify a question: a repeated test has another number (testIdx) each time.
+    The question is the variables of the test, and the id is "": a repeated test has the same variables,
+    but another number (testIdx) each time. For a test without variables, the id is its number and the
+    question its description.
     """
     case = row.get("testCase")
     if not isinstance(case, Mapping):
