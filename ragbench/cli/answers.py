@@ -85,10 +85,8 @@ def answers_command(
 
 
 def _print_outcome(answers: Sequence[Answer], file: Path) -> None:
-    """Print how many answers were written to a file, and how many were not.
-
-    Those were not written which the documents do not hold, or whose request failed (the first error
-    is printed).
+    """Print how many answers were written to a file, and how many were not: because the documents do
+    not hold the answer, or because its request failed. The first error is printed.
     """
     failed = [answer for answer in answers if answer.error is not None]
     n_written = sum(answer.outcome == "success" for answer in answers)

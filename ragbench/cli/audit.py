@@ -161,7 +161,7 @@ def _exit_status(audits: Sequence[_Audit]) -> int:
 def _sheets_by_criterion(
     labels: list[Path], criteria: tuple[Criterion, ...]
 ) -> dict[str, list[Path]]:
-    """Return for the name of each criterion the label sheets that have a label by it.
+    """Return name of a criterion -> the label sheets that have a label by it, for each criterion.
 
     Raises:
         DataError: there are sheets, and none has a label by these criteria.

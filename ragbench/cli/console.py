@@ -107,7 +107,8 @@ def print_table(
     *,
     as_json: bool = False,
 ) -> None:
-    """Print columns of a frame under their headings, one line per row; times to the minute.
+    """Print columns of a frame under their headings, one line per row. Times are printed without
+    seconds.
 
     Each column is as wide as its widest cell; lines are not cut to the width of the terminal.
 

@@ -312,7 +312,7 @@ def _evaluate_into_folder(
             err=True,
         )
         return earlier
-    # its own earlier result may be replaced, anything else only by --force
+    # raises for anything else than an earlier result of this evaluation
     page.check_output(folder, force=force or earlier is not None)
     journal = folder / JOURNAL
     if force or (anew and earlier is not None):
@@ -347,11 +347,11 @@ def _print_data_changes(result: evaluation.Result, folder: Path) -> None:
         typer.echo(f"Since the last run ({made_at[:16]}): {printable(changes)}.", err=True)
 
 
-def _runs_next_to(folder: Path, asked: list[Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return earlier results of the same kind, in the folders next to `folder`, as (time, configuration).
+def _runs_next_to(folder: Path, kind: list[Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the results of a kind in the folders next to `folder`, as (time, content of config.json).
 
-    The time is "" if a result does not state it. `asked` is what `_what_is_asked` returns for results
-    of this kind.
+    The time is "" if a result does not state it. `kind` is the test set, the system and the part of the
+    questions, as `_what_is_asked` returns them.
     """
     runs = []
     for config_path in sorted(folder.parent.glob("*/config.json")):
@@ -364,7 +364,7 @@ def _runs_next_to(folder: Path, asked: list[Any]) -> list[tuple[str, dict[str, A
             continue  # a damaged file is reported by the code that reads it
         if not isinstance(config, dict) or not isinstance(times, dict):
             continue
-        if _what_is_asked(config) == asked:
+        if _what_is_asked(config) == kind:
             runs.append((str(times.get("made_at", "")), config))
     return runs
 
@@ -432,7 +432,8 @@ def _record_in_history(result: evaluation.Result, path: Path) -> None:
 def _print_result(
     result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool
 ) -> None:
-    """Print the result and where its report is; on GitHub also into the summary of the step.
+    """Print the result and where its report is. In a workflow of GitHub, also add the report to the
+    summary of the step.
 
     Args:
         path: where the report is; None if it was not written.
@@ -497,7 +498,7 @@ def _check_measured(result: evaluation.Result) -> None:
 
 
 def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
-    """Return a test set; the built-in one with its safety samples."""
+    """Load a test set. The built-in one ("pydoc") comes with its safety samples."""
     from ragbench.datasets.safety import load_safety_samples
     from ragbench.testsets.loader import load_dataset
 

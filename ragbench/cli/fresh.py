@@ -56,8 +56,8 @@ def fresh_testset(documents: str, requests: Requests) -> tuple[str, str]:
 def _generate_testset(documents: str, now: datetime, requests: Requests) -> Path:
     """Generate a data set in `testsets/` that is named by the day, and return its path.
 
-    The model of RAG_EVAL_PROVIDER writes EVALUATION_DEFAULT_SAMPLE_SIZE pairs (50 unless set);
-    without a provider they are known-item questions.
+    The model of RAG_EVAL_PROVIDER writes EVALUATION_DEFAULT_SAMPLE_SIZE questions with answers (50
+    unless set). Without a provider, questions are drafted from headings and sentences of the documents.
 
     Args:
         documents: the path of the documents.

@@ -82,8 +82,8 @@ class _ShortTypes:
             if param.param_type_name == "option" and param.metavar is None:
                 param.metavar = _TYPES.get(kind)
             if kind is bool and param.default is None:
-                # typer imports pydantic to validate a switch that is None (--install-completion,
-                # where it is not given), but not one that is False: a fifth of every help
+                # to validate a switch that is None (--install-completion, where it is not given),
+                # typer imports pydantic, which is slow; for False it does not
                 param.default = False
         return params
 
@@ -319,8 +319,8 @@ class Commands(typer.Typer):
 
         Args:
             name: of the command; "" means the name of the function.
-            ends: True for a command that ends by itself, unlike a server: it gets the option --json,
-                unless it has one, which prints its lines as JSON.
+            ends: False for a command that runs until it is stopped, such as a server. Any other
+                command gets the option --json, which prints its lines as JSON, unless it has one.
         """
 
         def add(function: Function) -> Function:
@@ -343,10 +343,8 @@ class Commands(typer.Typer):
 
 
 def _command_with_late_options(make: Callable[[], Callable[..., Any]]) -> type[Command]:
-    """Return the class of a command that makes its options when they are first needed.
-
-    Of 40 commands one runs; to make the options of the others would take a third of the time of a
-    command's help.
+    """Return the class of a command that makes its options when they are first needed, to save the time
+    for the commands that do not run.
 
     Args:
         make: returns the function of the command, whose parameters are the options.
@@ -461,10 +459,11 @@ def _call_with_output_as_json(function: Callable[..., Any], values: Mapping[str,
 
 
 def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]:
-    """Return parameter of a function -> the options of the command line that it becomes.
+    """Return the options of the command line that a function's parameters become: name of the parameter
+    -> its options.
 
-    A dataclass becomes an option for each of its fields, `**options` one for each field of
-    `EvaluationSpec`, any other parameter one option.
+    A parameter whose type is a dataclass has an option for each field of the class, `**options` has one
+    for each field of `EvaluationSpec`, and any other parameter has one.
     """
     help_of = _help_of_parameters(function)
     hints = get_type_hints(function, include_extras=True)

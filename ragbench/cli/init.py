@@ -83,8 +83,8 @@ def _print_next_steps(folder: Path, corpus: str, *, n_documents: int) -> None:
 
 
 def adapt_notebooks(folder: Path, docs: str) -> None:
-    """Change the defaults of the parameters in the notebooks of a folder of `init`: its test set, its
-    documents (`docs`) and its results, instead of the built-in pydoc.
+    """Change the defaults of parameters in the notebooks that `init` has copied, from the built-in data
+    to the user's: the test set and the results of the new folder, and the documents at `docs`.
     """
     new_of_default = {
         'dataset: str = "pydoc"': 'dataset: str = "../tests.yaml"',

@@ -171,36 +171,35 @@ def _forms_of_request(url: str, body: str) -> list[dict[str, Any]]:
 
 
 def _ask_service(url: str, body: str, question: str) -> _Probed:
-    """Send a question to a service, in one form of a request after another until one is answered; print
+    """Ask a service a question in one form of a request after another until one is answered, and print
     this form.
 
     Raises:
-        ConfigError: no form was taken, with the first refusal; or the first request was refused for
-            another reason than its form.
+        ConfigError: no form was answered; the message has the error of the first one.
     """
     from ragbench.llms.failures import RequestError
 
-    refusals = []
+    first_error: RequestError | None = None
     for table in _forms_of_request(url, body):
         # delta="$": of a stream of unknown form, each event as a whole
         with systems.HttpSystem(**table, delta="$") as system:
             try:
                 reply = system.ask_raw(question)
             except RequestError as exc:
-                refusals.append(str(exc))
+                first_error = first_error or exc
                 is_wrong_form = exc.status in _WRONG_FORM or exc.failure is FailureKind.DISCONNECTED
                 if is_wrong_form:
-                    continue
-                if len(refusals) > 1:
-                    break  # the refusal of the first form tells more, and is in the message below
-                # 202: the service took a job, and will answer later, at another address
-                how_to = _JOB if exc.status == 202 else ""
-                raise ConfigError(f"{exc}{how_to}") from None
+                    continue  # with the next form
+                if exc is first_error:  # no other form would help
+                    # 202: the service took a job, and will answer later, at another address
+                    how_to = _JOB if exc.status == 202 else ""
+                    raise ConfigError(f"{exc}{how_to}") from None
+                break
         typer.echo(f"Taken: {json.dumps(table)}")
         return _Probed("http", table, reply)
     raise ConfigError(
         "no usual form of a request was taken; give it with --body. The first refusal: "
-        f"{refusals[0]}"
+        f"{first_error}"
     )
 
 
@@ -241,10 +240,16 @@ def _likely_tool(tools: Sequence[str]) -> str:
 
 
 def _ask_system(name: str, question: str, data: Dataset) -> _Probed:
-    """Ask a system that is named as for `eval`.
+    """Ask a system a question, and return its reply.
 
-    It is the .toml file of an HTTP or MCP system, whose fields are returned, too; or a function, or a
-    retriever over the documents of `data`, for which kind and fields are empty.
+    Args:
+        name: the system, as for `eval`: the .toml file of an HTTP or MCP system, a function, or a
+            retriever, which searches the documents of `data`.
+        question: the question.
+        data: the documents, and no questions.
+
+    Returns:
+        With the reply, the kind and the fields of the .toml file; both are empty for another system.
     """
     from ragbench.systems.named_systems import read_table
     from ragbench.systems.reply_paths import Reply
