@@ -28,9 +28,9 @@ def evenly(
 ) -> list[Item]:
     """Return at most `size` items, as evenly from all groups as possible, in the order of `items`.
 
-    In each round one more item of each group is chosen, until `size` items are. Which items and groups
-    come first is as good as random, but always the same: by the SHA-256 of the item's id and of the
-    group.
+    In each round one more item of each group is chosen, until there are `size` items. The SHA-256 of
+    ids and groups decides which items and groups come first, so the choice is as good as random, but
+    always the same.
     """
     members_of = grouped(range(len(items)), lambda i: group_of(items[i]))
     choices: list[tuple[int, str, int]] = []  # (round, hash of the group, number of the item)

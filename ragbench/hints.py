@@ -250,8 +250,9 @@ def hint_of(
 def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) -> str:
     """Return the key of `calls`, or the known name, that a name means; "" without one.
 
-    It is the whole name, a known name spelt nearly like it, the noun of the name (its last word) or its
-    action (its first word). The noun does not count if the whole name has synonyms: these tell more.
+    These are tried in turn: the whole name; a known name that is spelt nearly like it; the noun of the
+    name (its last word), unless the whole name has synonyms, which tell more; its action (its first
+    word).
 
     Args:
         names: the names that exist.

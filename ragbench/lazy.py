@@ -32,10 +32,11 @@ def attach(
     calls: Mapping[str, str] = _NO_CALLS,
     further_call: Callable[[str], str] = _no_call,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a package, as its `__init__.pyi` lists its names.
+    """Return `__getattr__`, `__dir__` and `__all__` for a package whose names are listed in its stub, the
+    file `__init__.pyi`. A module of the package is imported when one of its names is first used.
 
-    Its functions explain calls that do not fit (`ragbench.hints`). A function of a package without a stub
-    needs the decorator `explaining_calls` for this.
+    Public functions explain calls that do not fit (`ragbench.hints`). In a package without a stub a
+    function needs the decorator `explaining_calls` for this.
 
     Args:
         package: its `__name__`.

@@ -171,12 +171,11 @@ class Bounds:
         response.stream = _stream_class(library)(response.stream, body)
 
     def _check_redirect(self, response: Any, library: Any) -> None:
-        """Return, so that a redirect is followed, if it stays on its host and such redirects are
-        allowed (`same_host`).
+        """Refuse a redirect, unless it stays on its host and such redirects are allowed (`same_host`).
 
         Raises:
-            OutOfBoundsError: redirects are not followed, or it leads to another host or from https
-                to http.
+            OutOfBoundsError: redirects are not allowed, or it leads to another host or from https to
+                http.
         """
         source = response.request.url
         location = response.headers["location"]
@@ -199,7 +198,7 @@ def _arrives(arrived: threading.Event, wait_s: float) -> bool:
     """Wait for the headers of a reply; return True once they are there, False if they do not come in
     time or if no one needs the reply any more (see `given_up_if`; checked every `_CHECK_S`).
     """
-    is_lost = _is_lost.get()
+    is_lost = _is_lost.get()  # returns True if no one needs the reply; None without `given_up_if`
     if is_lost is None:
         return arrived.wait(wait_s)
     deadline = time.monotonic() + wait_s
@@ -247,6 +246,7 @@ class _Body:
         self._bytes_left -= max(len(piece), len(plain))
         if self._bytes_left < 0:
             raise self._unreadable(f"the reply is longer than {MAX_REPLY_MB:g} MB")
+        # an event that is set once no one waits for the reply (`Bounds._exchange`)
         if "late" in self._extensions and self._extensions["late"].is_set():
             raise TimeoutError
         return plain

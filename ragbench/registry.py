@@ -108,8 +108,11 @@ class Measure(metaclass=Suggesting):
     headline: bool = False
 
     def __post_init__(self) -> None:
-        """Check and register a measure of the user, which has a function; complete a measure that has only
-        the name of one of ragbench's.
+        """Check and register a measure of the user, which has a function. Fill in the fields of a measure
+        that is made from the name of a built-in one alone, as Measure("nDCG@10").
+
+        Raises:
+            ConfigError: a name, function or other field is invalid.
         """
         if not isinstance(self.name, str):
             raise ConfigError(

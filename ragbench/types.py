@@ -443,7 +443,8 @@ class Dataset(metaclass=Suggesting):
     def question_digests(self) -> dict[str, str]:
         """Return query_id -> 12 hex digits of a SHA-256 of the question and its labels.
 
-        Evidence counts by its words and not by its offsets: an edit before it changes no question.
+        Evidence counts by its words and not by its offsets, so that an edit of the document elsewhere
+        does not change a digest.
         """
         digests = {}
         for case in self.cases:

@@ -143,7 +143,7 @@ class _Session:
                 return estimate
             pending = self.pending()
             if pending.empty:
-                # without --until-decided only if the sheet had nothing to label at the start
+                # without `until_decided`, questions are drawn only if there was nothing to label before
                 may_draw = until_decided or not has_labelled
                 # `draw_questions` returns False if no question is left
                 if not may_draw or not self.draw_questions(estimate):

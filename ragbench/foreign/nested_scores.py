@@ -149,11 +149,11 @@ def measure_in(item: Mapping[str, Any]) -> str:
 def score_in(item: Mapping[str, Any]) -> float:
     """Return the number in a record of one score; NaN if the scorer failed or the record has no number.
 
+    The fields are tried in this order: those of numbers, such as `score`; those of verdicts, such as
+    `passed`; the label. The first that has a number counts.
+
     >>> score_in({"name": "recall", "score": 0.5}), score_in({"name": "exact", "passed": True})
     (0.5, 1.0)
-
-    The first field with a number counts: `_NUMBERS` (such as `score`), then verdicts such as `passed`,
-    then the label.
     """
     by_field = {column_name(name): value for name, value in item.items()}
     if not is_blank(by_field.get("error")):

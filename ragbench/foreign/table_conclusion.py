@@ -260,11 +260,11 @@ class _Compared:
 
 
 def _question_properties(paired: PairedTables) -> list[str]:
-    """Return the columns of numbers that are no scores, but describe the questions, such as a
-    number of hops.
+    """Return the columns of numbers that are not scores, but describe the questions, such as a number
+    of hops.
 
-    Their names are no measures that ragbench knows, and each question has the same value in every
-    system. If no other measure would be left, return [].
+    Such a column does not have the name of a known measure, and each question has the same value in
+    every system. If no measure would be left besides, return [].
     """
     properties = []
     for name in paired.measures:
@@ -390,11 +390,14 @@ def _worse_reading(
                 f"bounds of {scale.measure}, and they are compared as failures, too"
             )
         return left_out, f"{sentence}."
-    before = left_out.decisions
+    before = left_out.decisions  # system -> decision
     after = failing.decisions
     # `ORDER` has the most favourable decision first; "not possible" is not in it
     changed = [name for name in before if before[name] in ORDER and before[name] != after[name]]
-    if any(ORDER.index(after[name]) > ORDER.index(before[name]) for name in changed):
+    is_less_favourable = any(
+        ORDER.index(after[name]) > ORDER.index(before[name]) for name in changed
+    )
+    if is_less_favourable:
         without = ", ".join(f"{name} {before[name]}" for name in changed)
         return failing, (
             f"{scale.measure} has no value in {listed} answers, which count as failures "
@@ -518,13 +521,14 @@ def _conclude(compared: _Compared, reason: str, margin: float, notes: Sequence[s
 
 
 def _arms(compared: _Compared) -> list[Arm]:
-    """Return an arm for each system: its name and its mean by the deciding measure, and, unless it is
-    the baseline, its comparison with the baseline.
+    """Return an arm (the record of a compared system) for each system: its name, its mean by the
+    deciding measure and, unless it is the baseline, its comparison with the baseline.
     """
     deciding = compared.deciding
     comparison = compared.comparison
     deciding_rows = comparison[comparison["measure"] == deciding.measure]
-    row_of_system = {row["name"]: row for row in deciding_rows.to_dict("records")}  # no baseline
+    # the baseline has no row
+    row_of_system = {row["name"]: row for row in deciding_rows.to_dict("records")}
     arms = []
     for name, values in compared.paired.values.items():
         scores = [

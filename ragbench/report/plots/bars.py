@@ -135,7 +135,7 @@ def robustness_intervals(robust: pd.DataFrame) -> Figure | None:
     """Draw two panels with a row for each intervention (a change such as typos) and configuration.
 
     Left: the fraction of answers that are as the intervention expects. Right: the difference in
-    correct answers from the untouched ones. Red is an alarm.
+    correct answers from the untouched ones. Red marks fractions that a test proves to be too low.
 
     Args:
         robust: as from `ragbench.report.robustness_table`.
