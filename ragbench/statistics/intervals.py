@@ -79,7 +79,9 @@ RESEMBLANCE = 3.09
 score of .999, so that 1 of 1,000 columns of independent values seem to depend."""
 
 _BLOCK = 50_000  # numbers multiplied at once, so that they fit into the cache of a processor
-_HALVINGS = 55
+_MAX_STEPS = 55  # of the search for a pole
+_TOLERANCE_OF_MEAN = 1e-14
+_TOLERANCE_OF_NORMAL_SCORE = 1e-12
 _NEAR = 1e-13  # logarithms of poles that are equal
 _SCORES = 300  # normal scores that represent a larger sample
 # logarithms of the distance of the pole, in ranges of the values
@@ -111,8 +113,8 @@ def mean_intervals(
     """Compute the 1 - alpha interval of the mean of each column; p (of the mean 0) is NaN unless `tested`.
 
     With finite bounds the limits are Gaffke's (2005), valid for every distribution: the smallest, or
-    largest, possible value counts as one more observation. Without, they are Student's. NaN for fewer
-    than two values, and for equal values without bounds.
+    largest, possible value counts as one more observation. Without finite bounds the limits are
+    Student's. A limit is NaN for fewer than two values, and for equal values without finite bounds.
 
     Of 30 questions none differs: the difference may yet be 0.12, were an unseen question to gain or
     to lose all.
@@ -122,10 +124,11 @@ def mean_intervals(
     (-0.12, 0.12, 1.0)
     """
     mirrored = [-column for column in columns]  # their lower limits are upper limits
-    smallest, largest = np.array(bounds, dtype=float).reshape(-1, 2).T
-    finite = np.isfinite(smallest) & np.isfinite(largest)
-    unseen = np.where(finite, smallest, -math.inf)
-    unseen_mirrored = np.where(finite, -largest, -math.inf)
+    smallest = np.array([low for low, _high in bounds], dtype=float)
+    largest = np.array([high for _low, high in bounds], dtype=float)
+    is_bounded = np.isfinite(smallest) & np.isfinite(largest)
+    unseen = np.where(is_bounded, smallest, -math.inf)
+    unseen_mirrored = np.where(is_bounded, -largest, -math.inf)
     low = lower_limits(columns, unseen, alpha / 2)
     high = -lower_limits(mirrored, unseen_mirrored, alpha / 2)
     p = np.full(len(columns), math.nan)
@@ -133,7 +136,7 @@ def mean_intervals(
         p_low = p_above(columns, unseen, 0.0)
         p_high = p_above(mirrored, unseen_mirrored, 0.0)
         p = 2 * np.minimum(p_low, p_high)
-    return Intervals(low, high, np.minimum(p, 1.0), _methods(low, finite))
+    return Intervals(low, high, np.minimum(p, 1.0), _methods(low, is_bounded))
 
 
 def _methods(low: Floats, is_bounded: Bools) -> list[str]:
@@ -143,11 +146,12 @@ def _methods(low: Floats, is_bounded: Bools) -> list[str]:
 
 
 def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: float) -> Intervals:
-    """Compute the safe 1 - alpha interval of each mean difference, and the p of the mean 0.
+    """Compute the safe 1 - alpha interval of each mean difference, and the p of "the mean is 0".
 
-    A limit is the farthest one of Student's, the rule of three, and that for losses of any size (see
-    above); without a finite `width`, the largest possible loss, it is Student's. NaN for fewer than two
-    values, and for equal values without a finite width.
+    Each limit is the farthest of three limits: Student's, the rule of three, and Gaffke's for losses of
+    any size (`_safe_lower_limits`). `widths` are the largest possible losses: for an infinite width the
+    limits are Student's alone. A limit is NaN for fewer than two values, and for equal values with an
+    infinite width.
 
     Of 30 questions none differs: the difference may yet be 0.1, were an unseen question to gain or
     to lose all.
@@ -160,11 +164,11 @@ def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: fl
     losses = np.array(widths, dtype=float)
     means = np.array([mean(column) for column in columns])
     errors = _errors_of_means(columns)
-    reach = _students_reach(errors, alpha)
-    low = _safe_lower_limits(columns, means, losses, means - reach, alpha)
-    high = -_safe_lower_limits(mirrored, -means, losses, -means - reach, alpha)
-    by_student = _students_p_values(columns, errors)
-    p = _safe_p_values(columns, means, losses, by_student, has_interval=~np.isnan(low))
+    half_widths = _students_half_widths(errors, alpha)
+    low = _safe_lower_limits(columns, means, losses, means - half_widths, alpha)
+    high = -_safe_lower_limits(mirrored, -means, losses, -means - half_widths, alpha)
+    p_by_student = _p_values_by_student(columns, errors)
+    p = _safe_p_values(columns, means, losses, p_by_student, has_interval=~np.isnan(low))
     return Intervals(low, high, p, _methods(low, np.isfinite(losses)))
 
 
@@ -199,9 +203,9 @@ def n_independent(values: Floats) -> float:
     correlation = _autocovariance(residuals, 1) / variance
     if correlation <= RESEMBLANCE / math.sqrt(n):
         return float(n)
-    correlation = min((n * correlation + 1) / (n - 4), 1.0)
-    n_by_neighbours = n * (1 - correlation) / (1 + correlation)
-    n_by_runs = n / _inflation(residuals)
+    unbiased = min((n * correlation + 1) / (n - 4), 1.0)  # Kendall 1954
+    n_by_neighbours = n * (1 - unbiased) / (1 + unbiased)
+    n_by_runs = n / _variance_inflation(residuals)
     return max(min(n_by_neighbours, n_by_runs), 2.0)
 
 
@@ -210,19 +214,20 @@ def _autocovariance(residuals: Floats, lag: int) -> float:
     return float(residuals[lag:] @ residuals[: len(residuals) - lag])
 
 
-def _inflation(residuals: Floats) -> float:
+def _variance_inflation(residuals: Floats) -> float:
     """Return how many times larger the variance of the mean is than it would be for independent values;
     at least 1.
 
-    This is 1 + 2 (r1 + r2 + ...) with the autocorrelations r at all lags, of which the far ones are
-    noise. So they are added in pairs of neighbouring lags, up to the first pair that is not positive,
-    and no pair counts more than the one before it (initial monotone sequence, Geyer 1992).
+    The factor is 1 + 2 (r1 + r2 + ...), where r1, r2, ... are the autocorrelations at lags 1, 2, ...
+    At far lags they are only noise. So they are added in pairs of neighbouring lags, up to the first
+    pair whose sum is not positive, and no pair counts more than the pair before it (initial monotone
+    sequence, Geyer 1992).
     """
     n = len(residuals)
     variance = _autocovariance(residuals, 0)
 
     def autocorrelation(lag: int) -> float:
-        """Compute it without the bias of residuals about their own mean."""
+        """Compute the autocorrelation, corrected for the bias of residuals about their own mean."""
         bias = (n - lag) / n**2 if lag else 0.0
         return _autocovariance(residuals, lag) / variance + bias
 
@@ -253,46 +258,47 @@ def _errors_of_means(columns: Sequence[Floats]) -> list[tuple[float, float]]:
     return errors
 
 
-def _students_reach(errors: Sequence[tuple[float, float]], alpha: float) -> Floats:
-    """Compute the half width of Student's 1 - alpha interval of the mean of each column, from their
-    `_errors_of_means`; NaN for equal values, and for fewer than two.
+def _students_half_widths(errors: Sequence[tuple[float, float]], alpha: float) -> Floats:
+    """Compute the half width of Student's 1 - alpha interval of the mean of each column; NaN for equal
+    values, and for fewer than two.
+
+    `errors` has the standard error of each mean, and its degrees of freedom.
     """
     from scipy.special import stdtrit
 
-    reach = np.full(len(errors), math.nan)
+    half_widths = np.full(len(errors), math.nan)
     for row, (error, df) in enumerate(errors):
         if error > TIE:
-            reach[row] = -stdtrit(df, alpha / 2) * error
-    return reach
+            half_widths[row] = -stdtrit(df, alpha / 2) * error
+    return half_widths
 
 
 def _safe_p_values(
     columns: Sequence[Floats],
     means: Floats,
     widths: Floats,
-    by_student: Floats,
+    p_by_student: Floats,
     *,
     has_interval: Bools,
 ) -> Floats:
     """Compute the p of "the mean is 0" for each column, so that it agrees with `safe_intervals`.
 
-    The p of losses is the alpha at which the safe limit on the side of 0 reaches 0 (`_p_with_losses`):
-    losses that the sample does not show could explain the mean. `widths` are the largest possible
-    losses, `by_student` the p by Student's t.
+    `widths` are the largest possible losses, and `p_by_student` is the p by Student's t.
 
-    - With a finite width: Student's p or the p of losses, whichever is larger; at most 1.
+    - With a finite width: the alpha at which the safe limit on the side of 0 reaches 0
+      (`_p_of_positive_means`); at most 1.
     - With an infinite width: Student's p.
-    - Mean of exactly 0: Student's p, which is 1; the p of losses needs a sign.
+    - Mean of exactly 0: Student's p, which is 1.
     - Equal values with an infinite width, which have no interval: 1, so that they show nothing.
     - Fewer than two values: NaN.
     """
     gains = []  # columns with their sign changed where the mean is negative
     for column, mean_of_column in zip(columns, means, strict=True):
         gains.append(-column if mean_of_column < 0 else column)
-    with_losses = _p_with_losses(gains, np.abs(means), widths, by_student)
-    p = np.where(np.isfinite(widths) & (means != 0), with_losses, by_student)
-    has_values = ~np.isnan(p)
-    p = np.where(has_values & ~has_interval, 1.0, p)
+    p_of_gains = _p_of_positive_means(gains, np.abs(means), widths, p_by_student)
+    p = np.where(np.isfinite(widths) & (means != 0), p_of_gains, p_by_student)
+    lacks_interval = ~np.isnan(p) & ~has_interval  # although it has two or more values
+    p = np.where(lacks_interval, 1.0, p)
     return np.minimum(p, 1.0)
 
 
@@ -312,8 +318,8 @@ def _safe_lower_limits(
     """
     limits = np.fmin(by_student, _rule_of_three(columns, means, widths, alpha))
     levels = np.full(len(columns), alpha)
-    # a column whose limit for losses is surely not the smallest needs no search for it
-    searched = np.flatnonzero(~_surely_above(columns, widths, limits, levels))
+    # Gaffke's limits are slow to find: only those that may be the smallest are searched
+    searched = np.flatnonzero(_needs_search(columns, widths, limits, levels))
     searched_columns = [columns[int(i)] for i in searched]
     unseen = -widths[searched]
     by_whole = lower_limits(searched_columns, unseen, alpha)
@@ -325,30 +331,36 @@ def _safe_lower_limits(
 def _rule_of_three(
     columns: Sequence[Floats], means: Floats, widths: Floats, alpha: float
 ) -> Floats:
-    """Compute the mean of each column if the largest kind of question that may be missing from the
-    sample (with a probability of `alpha`) loses everything, which is `widths`.
+    """Compute a lower limit of each mean: the mean if a kind of question that the sample lacks loses
+    everything (`widths`, the largest possible losses).
+
+    Of `n` questions, a kind that is 1 - alpha^(1 / n) of all questions, about 3 / n for an alpha of
+    .05, is missing with a probability of `alpha`.
     """
-    # the largest fraction of questions that a sample misses with a probability of `alpha`
     missing = np.array([1 - alpha ** (1 / max(len(column), 1)) for column in columns])
     limits: Floats = means - missing * (means + widths)
     return limits
 
 
-def _p_with_losses(
-    columns: Sequence[Floats], means: Floats, widths: Floats, by_student: Floats
+def _p_of_positive_means(
+    columns: Sequence[Floats], means: Floats, widths: Floats, p_by_student: Floats
 ) -> Floats:
-    """Compute the alpha at which the lower limit of `_safe_lower_limits` reaches 0: the largest p of its
-    three limits.
+    """Compute the p of "the mean is 0" for columns whose mean is 0 or more: the alpha at which the
+    lower limit by `_safe_lower_limits` is 0.
 
-    These are Student's (`by_student`), the rule of three, and Gaffke's, which counts an unseen value,
-    the largest possible loss, as one more observation (`by_whole`) or as half of one (`by_half`). No
-    mean may be negative.
+    That limit is the smallest of three limits, so p is the largest of three p-values:
+
+    - Student's p (`p_by_student`).
+    - The rule of three: the probability that a sample lacks a kind of question which loses everything
+      (`widths`, the largest possible losses) and is just frequent enough to bring the mean down to 0.
+    - Gaffke's p, for losses of any size: an unseen value, the largest possible loss, counts as one more
+      observation (`by_whole`), or as half of one with twice the p (`by_half`). The smaller p counts.
     """
     lengths = np.array([len(column) for column in columns])
     rule_of_three = (1 + means / widths) ** -lengths
-    p: Floats = np.maximum(by_student, rule_of_three)
-    # a column whose p of losses is surely not the largest needs no search for it
-    searched = np.flatnonzero(~_surely_above(columns, widths, np.zeros(len(columns)), p))
+    p: Floats = np.maximum(p_by_student, rule_of_three)
+    # Gaffke's p is slow to find: it is searched only where it may be the largest
+    searched = np.flatnonzero(_needs_search(columns, widths, np.zeros(len(columns)), p))
     searched_columns = [columns[int(i)] for i in searched]
     unseen = -widths[searched]
     by_whole = p_above(searched_columns, unseen, 0.0)
@@ -357,16 +369,16 @@ def _p_with_losses(
     return p
 
 
-def _surely_above(
+def _needs_search(
     columns: Sequence[Floats], widths: Floats, limits: Floats, levels: Floats
 ) -> Bools:
-    """Return True for each column whose lower limit by Gaffke is surely not below a given limit; False
-    where only a search can tell.
+    """Return True for each column whose lower limit by Gaffke may be below a given limit, so that it has
+    to be searched; False if it surely is not.
 
-    Gaffke's limit is the weighted mean of the values below which random weights fall with the
-    probability `level`; finding it takes a search. But if the probability below some mean at or above
-    the given limit is at most `level`, the limit is no lower than this mean. One mean is tried, barely
-    above the given limit. This saves the search for most columns of 300 or more values.
+    Gaffke's limit is the number that a random weighted mean of the values falls below with the
+    probability `level`. So if this probability is at most `level` at one number above the given limit,
+    Gaffke's limit is above the given limit, too. One number is tried, barely above it: this saves the
+    search for most columns of 300 or more values.
 
     Args:
         columns: the values of each column.
@@ -374,22 +386,24 @@ def _surely_above(
         limits: the given limit of each column.
         levels: the level of each column's limit by Gaffke.
     """
-    is_above = np.zeros(len(columns), dtype=bool)
+    needs_search = np.ones(len(columns), dtype=bool)
     for block, points in _blocks(columns, -widths):
-        middle = points.mean(axis=0)
+        center = points.mean(axis=0)
         with np.errstate(all="ignore"):  # a column without variance, or a limit above its mean
-            # a pole, a number below all values, fixes a mean and the probability below it (see
-            # `_lower_tails`): approach the pole whose mean is barely above the limit
-            wanted_distance = (middle - limits[block]) * 0.999
-            depth = points.var(axis=0) / wanted_distance  # of the pole below the middle, at first
+            # A pole, a number below all points, fixes a mean and the probability below it (see
+            # `_lower_tails`). Approach the pole whose mean is barely above the limit.
+            wanted_distance = (center - limits[block]) * 0.999
+            depth = points.var(axis=0) / wanted_distance  # of the pole below the center, at first
             for _ in range(3):  # each step makes the error 5 to 20 times smaller
-                mean_there, _excess = _mean_at_pole(points, middle - depth)
-                depth = depth * (middle - mean_there) / wanted_distance
-            mean_there, excess_weights = _mean_at_pole(points, middle - depth)
+                mean_at_pole, _excess_weights = _mean_at_pole(points, center - depth)
+                depth = depth * (center - mean_at_pole) / wanted_distance
+            pole = center - depth
+            mean_at_pole, excess_weights = _mean_at_pole(points, pole)
             p = _tail_probability(excess_weights)
-            is_pole = middle - depth < points.min(axis=0)
-            is_above[block] = is_pole & (mean_there >= limits[block]) & (p <= levels[block])
-    return is_above
+            is_pole = pole < points.min(axis=0)
+            is_above = is_pole & (mean_at_pole >= limits[block]) & (p <= levels[block])
+        needs_search[block] = ~is_above
+    return needs_search
 
 
 def _mean_at_pole(points: Floats, pole: Floats) -> tuple[Floats, Floats]:
@@ -404,17 +418,20 @@ def _mean_at_pole(points: Floats, pole: Floats) -> tuple[Floats, Floats]:
 def cluster_interval(
     sums: Floats, lengths: Floats, width: float, alpha: float
 ) -> tuple[float, float, float]:
-    """Compute the safe interval (low, high) of a mean over questions in clusters of uneven length, and
-    the p of "the mean is 0".
+    """Compute the safe 1 - alpha interval (low, high) of a mean over questions in clusters of different
+    length, and the p of "the mean is 0".
 
-    A cluster is a conversation, or several copies of one question. A limit is the farther one of
-    Student's and of the limit for an unseen cluster (`_ratio_lower_limit`): one more cluster, as long as
-    one of the observed ones, that loses `width` on every question. Without a finite `width` it is
-    Student's interval; NaN for clusters that differ in nothing.
+    A cluster is a conversation, or several copies of one question. Each limit is the farther of two:
+    Student's limit, and the limit for an unseen cluster (`_cluster_lower_limit`): one more cluster, as
+    long as one of the observed ones, that loses `width` on every question. With an infinite `width`
+    the interval is Student's alone; then clusters that all have the same mean have no interval: the
+    limits are NaN, and p is 1.
 
     Args:
-        sums: sum over the questions of each cluster (clusters,).
-        lengths: number of questions of each cluster (clusters,), in the same unit.
+        sums: the sum over the questions of each cluster (clusters,).
+        lengths: the number of questions of each cluster (clusters,). Sums and lengths may be divided by
+            the same number.
+        width: the largest possible loss of a question.
 
     Of 19 single questions and a conversation of 12 turns all gain .35:
 
@@ -425,55 +442,61 @@ def cluster_interval(
     """
     from scipy.special import stdtr, stdtrit
 
-    middle = float(sums.mean() / lengths.mean())
-    # from each cluster's sum less the overall mean of as many questions; df: degrees of freedom
-    error, df = _error_of_mean(sums - middle * lengths)
+    observed_mean = float(sums.mean() / lengths.mean())
+    # the spread of the clusters about the observed mean of as many questions; df: degrees of freedom
+    error, df = _error_of_mean(sums - observed_mean * lengths)
     error /= float(lengths.mean())
     is_bounded = math.isfinite(width)
     if error > TIE:
-        reach = float(stdtrit(df, 1 - alpha / 2)) * error
-        p = 2 * float(stdtr(df, -abs(middle) / error))
+        half_width = float(stdtrit(df, 1 - alpha / 2)) * error
+        p = 2 * float(stdtr(df, -abs(observed_mean) / error))
     elif is_bounded:  # all clusters have the same mean
-        reach = p = 0.0
+        half_width = 0.0
+        p = 0.0
     else:
         return math.nan, math.nan, 1.0
-    low = middle - reach
-    high = middle + reach
+    low = observed_mean - half_width
+    high = observed_mean + half_width
     if not is_bounded:
         return low, high, p
-    low = min(low, _ratio_lower_limit(sums, lengths, width, alpha))
-    high = max(high, -_ratio_lower_limit(-sums, lengths, width, alpha))
-    if abs(middle) <= TIE:  # the observed mean is 0
+    low = min(low, _cluster_lower_limit(sums, lengths, width, alpha))
+    high = max(high, -_cluster_lower_limit(-sums, lengths, width, alpha))
+    if abs(observed_mean) <= TIE:
         return low, high, 1.0
-    gains = sums if middle > 0 else -sums
-    p = max(p, _p_of_ratio(gains, lengths, width, 0.0))
+    gains = sums if observed_mean > 0 else -sums
+    p = max(p, _p_of_cluster_mean(gains, lengths, width, 0.0))
     return low, high, min(p, 1.0)
 
 
-def _ratio_lower_limit(sums: Floats, lengths: Floats, width: float, alpha: float) -> float:
-    """Compute the lower limit of a mean per question: the supposed mean whose p by `_p_of_ratio` is
-    `alpha`; the observed mean if even its p is not larger. The arguments are those of
-    `cluster_interval`.
+def _cluster_lower_limit(sums: Floats, lengths: Floats, width: float, alpha: float) -> float:
+    """Compute the lower limit of the mean per question that allows for an unseen cluster.
+
+    The limit is the number for which the p of "the true mean is at most this number" is `alpha`
+    (`_p_of_cluster_mean`). If p is at most `alpha` even for the observed mean, the limit is the
+    observed mean. The arguments are those of `cluster_interval`.
     """
     from scipy.optimize import brentq
 
-    middle = float(sums.mean() / lengths.mean())
-    if _p_of_ratio(sums, lengths, width, middle) <= alpha:
-        return middle
+    observed_mean = float(sums.mean() / lengths.mean())
+    if _p_of_cluster_mean(sums, lengths, width, observed_mean) <= alpha:
+        return observed_mean
 
     def excess(supposed: float) -> float:
-        return _p_of_ratio(sums, lengths, width, supposed) - alpha
+        return _p_of_cluster_mean(sums, lengths, width, supposed) - alpha
 
-    return float(brentq(excess, -width, middle, xtol=1e-9))
+    return float(brentq(excess, -width, observed_mean, xtol=1e-9))
 
 
-def _p_of_ratio(sums: Floats, lengths: Floats, width: float, supposed: float) -> float:
-    """Compute the p of "the mean per question is at most `supposed`": the largest one by two methods.
+def _p_of_cluster_mean(sums: Floats, lengths: Floats, width: float, supposed: float) -> float:
+    """Compute the p of "the mean per question is at most `supposed`": the larger of two p-values.
 
-    Gaffke's method counts an unseen cluster, with the largest possible loss, as one more observation
-    (`by_whole`) or as half of one (`by_half`); the cluster is as long as one of the observed ones, and
-    p is the average over these lengths. The rule of three supposes that clusters lose everything, and
-    none of the sample does. The arguments are those of `cluster_interval`.
+    - Gaffke's p: an unseen cluster, which loses `width` on every question, counts as one more
+      observation (`by_whole`), or as half of one with twice the p (`by_half`); the smaller p counts.
+      The unseen cluster is as long as one of the observed clusters, and p is averaged over them.
+    - The rule of three: the probability that a sample lacks a kind of cluster which loses everything,
+      and is just frequent enough to bring the observed mean down to `supposed`.
+
+    The other arguments are those of `cluster_interval`.
     """
     unseen_lengths, counts = np.unique(lengths, return_counts=True)
     excess_sums = sums - supposed * lengths  # their mean is 0 if `supposed` is the true mean
@@ -481,8 +504,8 @@ def _p_of_ratio(sums: Floats, lengths: Floats, width: float, supposed: float) ->
     unseen = -(width + supposed) * unseen_lengths
     by_whole = p_above(values, unseen, 0.0) @ counts / counts.sum()
     by_half = 2 * p_above(values, unseen, 0.0, weight=0.5) @ counts / counts.sum()
-    middle = float(sums.mean() / lengths.mean())
-    rule_of_three = ((width + supposed) / (width + middle)) ** len(sums)
+    observed_mean = float(sums.mean() / lengths.mean())
+    rule_of_three = ((width + supposed) / (width + observed_mean)) ** len(sums)
     return float(max(min(by_whole, by_half), rule_of_three))
 
 
@@ -493,11 +516,17 @@ def students_p_values(columns: Sequence[Floats]) -> Floats:
     >>> students_p_values([np.array([0.1, 0.3, 0.2]), np.full(3, 0.1), np.zeros(3)]).round(3)
     array([0.074, 0.   , 1.   ])
     """
-    return _students_p_values(columns, _errors_of_means(columns))
+    return _p_values_by_student(columns, _errors_of_means(columns))
 
 
-def _students_p_values(columns: Sequence[Floats], errors: Sequence[tuple[float, float]]) -> Floats:
-    """Compute `students_p_values` of columns from their `_errors_of_means`."""
+def _p_values_by_student(
+    columns: Sequence[Floats], errors: Sequence[tuple[float, float]]
+) -> Floats:
+    """Compute the two-sided p of "the mean is 0" for each column by Student's t; for equal values 0,
+    or 1 if they are 0; NaN below two values.
+
+    `errors` has the standard error of each mean, and its degrees of freedom.
+    """
     from scipy.special import stdtr
 
     p_values = np.full(len(columns), math.nan)
@@ -520,22 +549,23 @@ def lower_limits(
 ) -> Floats:
     """Compute the one-sided 1 - level lower limit of the mean of each column.
 
-    It is Gaffke's limit (2005), which holds for every distribution: the smallest possible value
-    `unseen` of the column counts as `weight` more observations. If that value is not finite, it is
-    Student's limit.
-
-    NaN below two values, and for equal values without a finite `unseen`.
+    The limit is Gaffke's (2005), which holds for every distribution: `unseen`, the smallest possible
+    value of the column, counts as `weight` more observations. A column whose `unseen` is infinite has
+    Student's limit. The limit is NaN for fewer than two values, and for equal values with an infinite
+    `unseen`.
     """
     from scipy.special import stdtrit
 
     def by_gaffke(points: Floats) -> Floats:
-        quantiles, _ = _lower_tails(points, _occurrences(points, weight), level=level)
-        means = points[1:].mean(axis=0)  # without the unseen values, the first row
-        limits: Floats = np.minimum(quantiles, means)
+        quantiles, _p = _lower_tails(points, _occurrences(points, weight), level=level)
+        observed_means = points[1:].mean(axis=0)  # the first row has the unseen values
+        limits: Floats = np.minimum(quantiles, observed_means)
         return limits
 
     def by_student(mean: float, error: float, df: int) -> float:
-        return float(mean + stdtrit(df, level) * error) if error > TIE else math.nan
+        if error <= TIE:
+            return math.nan
+        return float(mean + stdtrit(df, level) * error)
 
     return _by_gaffke_or_student(columns, unseen, by_gaffke, by_student)
 
@@ -547,8 +577,10 @@ def p_above(
     *,
     weight: float = 1.0,
 ) -> Floats:
-    """Compute the one-sided p of "the mean is at most `bound`" for each column: the level at which
-    `lower_limits` reaches the bound. NaN below two values.
+    """Compute the one-sided p of "the mean is at most `bound`" for each column.
+
+    It is the level at which the column's lower limit is `bound`; `unseen` and `weight` are those of
+    `lower_limits`. NaN below two values.
 
     >>> p_above([np.array([1.0] * 9 + [0.0])], [0.0], 0.5).round(4)  # exact, by the binomial distribution: 0.0107
     array([0.0108])
@@ -559,7 +591,9 @@ def p_above(
         return probability_below(points, bound, _occurrences(points, weight))
 
     def by_student(mean: float, error: float, df: int) -> float:
-        return float(stdtr(df, (bound - mean) / error)) if error > TIE else 1.0
+        if error <= TIE:
+            return 1.0
+        return float(stdtr(df, (bound - mean) / error))
 
     return _by_gaffke_or_student(columns, unseen, by_gaffke, by_student)
 
@@ -579,12 +613,13 @@ def probability_below(points: Floats, bound: float, times: Floats | float = 1.0)
     mirrored_bound = np.where(is_lower_tail, bound, -bound)
     mirrored_means = np.where(is_lower_tail, means, -means)
     smallest = mirrored.min(axis=0)
-    # only there a search is needed: beyond all points the probability is 0 (or 1, as mirrored)
     is_between_points = (smallest < mirrored_bound) & (mirrored_bound < mirrored.max(axis=0))
-    dummy = (smallest + mirrored_means) / 2  # any mean between the points; its p is not used
-    aim = np.where(is_between_points, mirrored_bound, dummy)
-    _, p_of_aim = _lower_tails(mirrored, times, aim=aim)
-    p = np.where(is_between_points, p_of_aim, 0.0)
+    # any mean between the points will do where the bound is beyond them: its p is not used
+    any_mean = (smallest + mirrored_means) / 2
+    _means, p_of_tail = _lower_tails(
+        mirrored, times, tail_mean=np.where(is_between_points, mirrored_bound, any_mean)
+    )
+    p = np.where(is_between_points, p_of_tail, 0.0)
     return np.where(is_lower_tail, p, 1 - p)
 
 
@@ -597,11 +632,13 @@ def _occurrences(points: Floats, weight: float) -> Floats:
 
 @lru_cache(maxsize=256)
 def critical_means(n: int, level: float, weight: float = 1.0) -> tuple[Floats, Floats]:
-    """Compute the mean at which Gaffke's lower limit of `n` normal values begins to exceed 0, as a
-    table over ranges; the unseen value counts as `weight` observed ones.
+    """Compute the mean that `n` normal values must exceed for Gaffke's lower limit to be above 0, as a
+    table for many ranges (the largest loss that a measure allows).
 
-    Returns ranges (the largest loss that the measure allows) and means, both in standard deviations
-    of the values.
+    Gaffke's 1 - level limit counts the largest loss as `weight` more observations.
+
+    Returns:
+        The ranges, ascending, and the mean for each, both in standard deviations of the values.
     """
     distances = np.geomspace(1.2, 2000, 40)
     means = critical_means_of(distances, n, level, weight)
@@ -609,23 +646,26 @@ def critical_means(n: int, level: float, weight: float = 1.0) -> tuple[Floats, F
 
 
 def critical_means_of(unseen: Floats, n: int, level: float, weight: float = 1.0) -> Floats:
-    """Compute how large the mean of `n` normal values must be for Gaffke's lower limit to exceed 0.
+    """Compute the mean that `n` normal values must exceed for Gaffke's lower limit to be above 0.
 
-    Gaffke's limit counts an unseen value, the largest possible loss, as `weight` more observations. It
-    is `unseen` below the mean of the values (one result for each entry). All are in standard deviations
-    of the values.
+    Gaffke's 1 - level limit counts an unseen value, the largest possible loss, as `weight` more
+    observations. All numbers are in standard deviations of the values.
+
+    Args:
+        unseen: how far the unseen value is below the mean of the values; there is a result for each
+            of these distances.
     """
     from scipy.special import ndtri
 
     n_scores = min(n, _SCORES)
-    # normal scores stand for the sample, with a mean of 0 and the deviation 1 of a sample of n
+    # quantiles of the normal distribution represent the sample: its mean is 0, its deviation 1
     scores = ndtri((np.arange(n_scores) + 0.5) / n_scores)
     scores = (scores - scores.mean()) / math.sqrt((scores**2).mean() * n / (n - 1))
     points = np.vstack([-unseen, np.repeat(scores[:, None], len(unseen), axis=1)])
-    weights = np.full(len(points), n / n_scores)  # of the `n` values that each score represents
-    weights[0] = weight
-    limits, _ = _lower_tails(points, weights[:, None], level=level)
-    return -limits
+    times = np.full(len(points), n / n_scores)  # how many of the `n` values a score represents
+    times[0] = weight
+    limits_of_mean_0, _p = _lower_tails(points, times[:, None], level=level)
+    return -limits_of_mean_0
 
 
 def _lower_tails(
@@ -633,16 +673,18 @@ def _lower_tails(
     times: Floats | float = 1.0,
     *,
     level: float | None = None,
-    aim: Floats | float = 0.0,
+    tail_mean: Floats | float = 0.0,
 ) -> tuple[Floats, Floats]:
-    """Find a lower tail of the distribution of each column's weighted mean, for weights uniform over
-    all that add up to 1: the tail whose probability is `level`; without `level` the tail below the
-    mean `aim`.
+    """Find a lower tail of the distribution of each column's weighted mean: where it ends, and its
+    probability.
 
-    At a saddlepoint each point x has a weight in proportion to 1 / (x - pole), with the pole below
-    all points. With N points and w the weights, the tail ends at the mean m = pole + N / sum(1 / (x -
-    pole)), and its probability follows from N w - 1 (`_tail_probability`). So the pole is searched.
-    A column drops out as soon as its pole is found: most take 9 steps, the slowest of 50 takes 36.
+    The weights are random: all weights that add up to 1 are equally likely. With a `level`, the tail
+    with this probability is found; without it, the tail that ends at the mean `tail_mean`.
+
+    Both numbers follow from one number below all points, the pole (saddlepoint approximation): N points
+    x have weights w in proportion to 1 / (x - pole), the tail ends at the mean
+    pole + N / sum(1 / (x - pole)), and its probability is `_tail_probability` of N w - 1. So the pole of
+    each column is searched, all at once. A column whose pole is found drops out: most take 9 steps.
 
     Args:
         points: (points, columns).
@@ -653,41 +695,45 @@ def _lower_tails(
     """
     from scipy.special import ndtri
 
-    least = points.min(axis=0)
-    above = points - least
-    span = np.maximum(above.max(axis=0), 1e-9)
-    number = (times * np.ones_like(points[:, :1])).sum()
+    smallest = points.min(axis=0)
+    heights = points - smallest
+    spans = np.maximum(heights.max(axis=0), 1e-9)
+    n_points = (times * np.ones_like(points[:, :1])).sum()
 
-    def probability(weights: Floats, total: Floats) -> Floats:
-        return _tail_probability(weights * (number / total) - 1, times)
+    def probability(weights: Floats, totals: Floats) -> Floats:
+        return _tail_probability(weights * (n_points / totals) - 1, times)
 
-    means = np.empty(len(span))
-    p_values = np.empty(len(span))
-    searched = np.arange(len(span))  # the columns that are not yet found
-    aims: Floats = np.broadcast_to(np.asarray(aim, dtype=float), len(span))
-    # how near is near enough: in units of a mean, or of a normal score
-    near = 1e-14 if level is None else 1e-12
-    bracket = _Bracket.widest(len(span))
-    for step in range(1, _HALVINGS + 1):
-        pole = bracket.next_pole()  # as the logarithm of its distance below `least`, in spans
-        weights = 1 / (above + span * np.exp(pole))
-        total = (times * weights).sum(axis=0)
-        mean = least - span * np.exp(pole) + number / total
+    means = np.empty(len(spans))
+    p_values = np.empty(len(spans))
+    searched = np.arange(len(spans))  # the columns that are not yet found
+    tail_means: Floats = np.broadcast_to(np.asarray(tail_mean, dtype=float), len(spans))
+    # a normal score is the normal quantile of a probability
+    tolerance = _TOLERANCE_OF_MEAN if level is None else _TOLERANCE_OF_NORMAL_SCORE
+    bracket = _Bracket.widest(len(spans))
+    for step in range(1, _MAX_STEPS + 1):
+        log_depths = bracket.next_pole()
+        depths = spans * np.exp(log_depths)  # of the pole below the smallest point
+        weights = 1 / (heights + depths)
+        totals = (times * weights).sum(axis=0)
+        mean = smallest - depths + n_points / totals
         if level is None:
-            excess = mean - aims
+            excess = mean - tail_means
         else:
-            excess = ndtri(probability(weights, total)) - ndtri(level)
-        bracket = bracket.narrowed(pole, excess)
-        is_found = bracket.is_closed | (np.abs(excess) <= near) | (step == _HALVINGS)
+            excess = ndtri(probability(weights, totals)) - ndtri(level)
+        bracket = bracket.narrowed(log_depths, excess)
+        is_found = bracket.is_closed | (np.abs(excess) <= tolerance) | (step == _MAX_STEPS)
         if is_found.any():
             means[searched[is_found]] = mean[is_found]
-            p_values[searched[is_found]] = probability(weights[:, is_found], total[is_found])
+            p_values[searched[is_found]] = probability(weights[:, is_found], totals[is_found])
             if is_found.all():
                 break
-            kept = ~is_found
-            above, least, span = above[:, kept], least[kept], span[kept]
-            searched, aims = searched[kept], aims[kept]
-            bracket = _Bracket(*(values[kept] for values in bracket))
+            is_open = ~is_found
+            smallest = smallest[is_open]
+            heights = heights[:, is_open]
+            spans = spans[is_open]
+            searched = searched[is_open]
+            tail_means = tail_means[is_open]
+            bracket = _Bracket(*(values[is_open] for values in bracket))
     return means, p_values
 
 
@@ -696,8 +742,9 @@ class _Bracket(NamedTuple):
     the zero of a nonlinear function without using derivatives") for the zero of a function f that
     increases with the pole; all fields have one value per column.
 
-    The zero is between the poles `newest` and `other`; `replaced` is the pole that the newest one
-    took the place of.
+    A pole is a number below all points of a column, here as the logarithm of its distance below the
+    smallest point. The zero is between the poles `newest` and `other`; `replaced` is the pole that
+    `newest` took the place of.
     """
 
     newest: Floats
@@ -716,23 +763,24 @@ class _Bracket(NamedTuple):
         return cls(nearest, farthest, nearest, below, -below, below)
 
     def narrowed(self, pole: Floats, f: Floats) -> "_Bracket":
-        """Return the bracket after a step, which tried a pole between `newest` and `other`.
+        """Return the bracket after a step of the search for the pole at which a function f is 0.
 
-        The pole becomes `newest`. It takes the place of the end at which f has the same sign, so that
-        the zero stays between the two ends.
+        The step tried a pole between the two ends of the bracket, `newest` and `other`. This pole is the
+        new `newest`. It takes the place of the end at which f has the same sign, so that the zero stays
+        between the ends; that end becomes `replaced`.
 
         Args:
             pole: the pole that was tried in each column.
-            f: the function there.
+            f: the value of the function at this pole.
         """
-        is_same_side = (f < 0) == (self.f_newest < 0)  # else it takes the place of `other`
+        replaces_newest = (f < 0) == (self.f_newest < 0)  # else the pole replaces `other`
         return _Bracket(
             newest=pole,
-            other=np.where(is_same_side, self.other, self.newest),
-            replaced=np.where(is_same_side, self.newest, self.other),
+            other=np.where(replaces_newest, self.other, self.newest),
+            replaced=np.where(replaces_newest, self.newest, self.other),
             f_newest=f,
-            f_other=np.where(is_same_side, self.f_other, self.f_newest),
-            f_replaced=np.where(is_same_side, self.f_newest, self.f_other),
+            f_other=np.where(replaces_newest, self.f_other, self.f_newest),
+            f_replaced=np.where(replaces_newest, self.f_newest, self.f_other),
         )
 
     @property
@@ -742,36 +790,48 @@ class _Bracket(NamedTuple):
         return closed
 
     def next_pole(self) -> Floats:
-        """Return the pole to try next for each column, between the poles `newest` and `other`.
+        """Return the pole (a number) to try next in each column, in the search for the zero of a
+        function f of the pole.
 
-        A pole is a number below all values of a column. It fixes a lower tail of the distribution of the
-        column's mean, and f is how far this tail exceeds the wanted one (see `_lower_tails`): the wanted
-        pole has f = 0.
-
-        Where f is smooth, it is the pole at which a curve through the three known poles has f = 0
-        (inverse quadratic interpolation: the pole as a quadratic function of f). Where it is not, it is
-        the middle of `newest` and `other`, which is slower, but always halves the bracket.
+        The zero is between the poles `newest` and `other`. Where f is smooth, the next pole is found by
+        inverse quadratic interpolation. Elsewhere it is the middle of `newest` and `other`, which is
+        slower, but always halves the bracket.
         """
-        newest, other, replaced, f_newest, f_other, f_replaced = self
-        width = other - newest
-        # f may be infinite, or equal at two poles: `way` is then not finite, and the middle is taken
+        width = self.other - self.newest
+        # f may be infinite, or equal at two poles: the fraction is then not finite
         with np.errstate(invalid="ignore", divide="ignore"):
-            # how far to go from `newest` (0) to `other` (1), by the curve: the sum of two terms
-            by_other = f_newest / (f_other - f_newest) * f_replaced / (f_other - f_replaced)
-            distance = (replaced - newest) / width
-            by_replaced = (
-                distance * f_newest / (f_replaced - f_newest) * f_other / (f_replaced - f_other)
-            )
-            way = by_other + by_replaced
-            # Chandrupatla's criterion of a smooth f: on the way from `other` (0) to `replaced` (1), the
-            # pole `newest` is at xi, and f there at phi; on a straight line both would be equal
-            xi = (newest - other) / (replaced - other)
-            phi = (f_newest - f_other) / (f_replaced - f_other)
-            is_smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(way)
-            smallest_way = np.minimum(_NEAR / 2 / np.abs(width), 0.5)  # stay off both ends
-        way = np.clip(np.where(is_smooth, way, 0.5), smallest_way, 1 - smallest_way)
-        pole: Floats = newest + way * width
+            fraction = self._interpolated_fraction()
+            is_usable = self._is_smooth() & np.isfinite(fraction)
+            smallest = np.minimum(_NEAR / 2 / np.abs(width), 0.5)  # stay off both ends
+        fraction = np.clip(np.where(is_usable, fraction, 0.5), smallest, 1 - smallest)
+        pole: Floats = self.newest + fraction * width
         return pole
+
+    def _interpolated_fraction(self) -> Floats:
+        """Return how far the zero of f is on the way from `newest` (0) to `other` (1), by inverse
+        quadratic interpolation: the zero of the curve through the three known values of f, on which
+        the pole is a quadratic function of f.
+        """
+        _newest, _other, _replaced, f_newest, f_other, f_replaced = self
+        by_other = f_newest / (f_other - f_newest) * f_replaced / (f_other - f_replaced)
+        distance = (self.replaced - self.newest) / (self.other - self.newest)
+        by_replaced = (
+            distance * f_newest / (f_replaced - f_newest) * f_other / (f_replaced - f_other)
+        )
+        fraction: Floats = by_other + by_replaced
+        return fraction
+
+    def _is_smooth(self) -> Bools:
+        """Return True for each column in which the curve of inverse quadratic interpolation is
+        monotone, by Chandrupatla's criterion (1997).
+
+        On the way from `other` (0) to `replaced` (1), the pole `newest` is at xi, and its f at phi. If f
+        were a straight line, xi and phi would be equal; they may differ only so far.
+        """
+        xi = (self.newest - self.other) / (self.replaced - self.other)
+        phi = (self.f_newest - self.f_other) / (self.f_replaced - self.f_other)
+        is_smooth: Bools = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+        return is_smooth
 
 
 def _tail_probability(excess_weights: Floats, times: Floats | float = 1.0) -> Floats:
@@ -797,11 +857,11 @@ def _by_gaffke_or_student(
     by_gaffke: Callable[[Floats], Floats],
     by_student: Callable[[float, float, int], float],
 ) -> Floats:
-    """Return a limit, or a p, of each column's mean, by the method that its bounds allow.
+    """Return a limit, or a p, of each column's mean, by Gaffke's method or by Student's t.
 
     If a column has a smallest possible value, Gaffke's method (2005) applies, which holds for every
     distribution: it counts that value as one more observation, a loss that the sample does not show.
-    Without such a value it is Student's t. NaN for a column of fewer than two values.
+    Without such a value Student's t is used. NaN for a column of fewer than two values.
 
     Args:
         columns: the values of each column.
@@ -852,11 +912,11 @@ def _blocks(
 
 def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float, float, float]:
     """Compute the interval (low, high) of (wins - losses) / n by Tango (1998), and the p of "it is 0" by
-    McNemar, without continuity correction. Both sides must have won a query.
+    McNemar, without continuity correction. `wins` and `losses` must both be above 0.
 
-    Compared with Fagerland, Lydersen & Laake 2014 ("Recommended tests and confidence intervals for paired
-    binomial proportions", Statistics in Medicine 33), on the data of Bentur et al. 2009: -0.517 to
-    -0.026, p .034.
+    The example is checked against Fagerland, Lydersen & Laake 2014 ("Recommended tests and confidence
+    intervals for paired binomial proportions", Statistics in Medicine 33), the data of Bentur et al.
+    2009.
 
     >>> [round(number, 3) for number in score_interval(1, 7, 21, 0.05)]
     [-0.517, -0.026, 0.034]
