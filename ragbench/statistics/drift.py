@@ -57,7 +57,11 @@ _BLOCK = 64  # nights that are tested at once after a change; twice as many each
 _ROUNDS = 15  # of the least-squares fit where question sets differ
 _MEAN, _P, _STATE = range(3)  # columns of `Drift.path`
 _RECENT = 10  # different runs, of which one was repeated where runs repeat exactly
-_TIGHT = 3.1787  # 1 / (4 P(N > sqrt(2))), the smallest constant for which the bound holds
+_TAIL_FACTOR = (
+    3.1787  # 1 / (4 P(N > sqrt(2))): the normal tail times this bounds a sum of random signs
+)
+# a date whose log-likelihood is at most this much below the best one is in the 95 % range of dates
+_LIKELIHOOD_DROP = -math.log(1 - math.sqrt(0.95))
 
 
 @suggesting()
@@ -140,7 +144,7 @@ class Drift:
         return f"nothing shown; {power}{self._quiet_move_in_words()}"
 
     def _power_if_repeated(self) -> str:
-        """Return whether a fall would be noticed where runs repeat exactly, as a clause."""
+        """Return a clause about runs that repeat exactly: whether a fall would be noticed."""
         would_be_noticed = self.notice is not None
         if would_be_noticed:
             return (
@@ -213,43 +217,43 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     for name, number in (("streams", streams), ("fall", fall)):
         if not number > 0:
             raise ConfigError(f"{name} is {number!r}; expected a number above 0")
-    # The runs of two kinds: those that equal the run before them in every value, and the others.
+    # There are two kinds of runs: those that equal the run before them in every value, and others.
     table = np.ascontiguousarray(values.to_numpy(dtype=float))
     scored_runs = np.flatnonzero(~np.isnan(table).all(axis=1))
     is_repeated = _is_repeated(table, scored_runs)
     repeated = np.flatnonzero(is_repeated)
     different = scored_runs[~is_repeated[scored_runs]]
-    # what is returned for each run; the tests below write p and the state of an alarm into it
+    # The path has a row for each run; the tests below write p and the state of an alarm into it.
     path = pd.DataFrame({"mean": math.nan, "p": math.nan, "state": "nothing shown"}, values.index)
     path.iloc[:1, _STATE] = "first"
     path.iloc[repeated, _STATE] = "unchanged"
     path.iloc[scored_runs, _MEAN] = np.nanmean(table[scored_runs], axis=1)
+    # An alarm takes a p below the level of its test.
     paired_level = 1 / (PAIRED_RUN_LENGTH * streams)
-    noise_level = 1 / (4 * RUN_LENGTH * streams)  # an alarm takes a p below such a level
-    # neighbouring runs of a system without noise, whose difference can only be a change of the
-    # system
+    noise_level = 1 / (4 * RUN_LENGTH * streams)
+    # Where runs repeat exactly there is no noise: two neighbouring runs are compared directly.
     pairs = _pairs_to_compare(different, repeated)
     changed_pairs, quiet_move = _test_pairs(values, pairs, paired_level, fall / 2, path)
+    # The runs before, between and after these changes are tested against their noise.
     changes: list[Change] = []
     for pair in changed_pairs:
-        # the different runs before the change are tested against their noise
         is_before = different < pair.run
-        in_noise, _ = _changes_in_noise(values, different[is_before], noise_level, fall, path)
+        before = different[is_before]
+        changes_before, _ = _changes_in_noise(values, before, noise_level, fall, path)
         change = _paired_change(values, pair)
         path.iloc[pair.noticed, _STATE] = change.direction
-        changes += [*in_noise, change]
+        changes += [*changes_before, change]
         different = different[~is_before]
-    in_noise, unchanged = _changes_in_noise(values, different, noise_level, fall, path)
-    changes += in_noise
-    # How soon a fall would be noticed from here on.
+    last_changes, unchanged = _changes_in_noise(values, different, noise_level, fall, path)
+    changes += last_changes
+    # How soon would a fall be noticed from here on?
     n_questions = int((~np.isnan(table[different[-1]])).sum()) if len(different) else 0
     n_alike = _n_alike(paired_level)
-    # True: the last runs have no noise, so the next run is compared directly with the one before it
     repeats = _is_repeated_recently(different, repeated, len(table))
-    if repeats:
+    if repeats:  # the next run will be compared directly with the one before it
         notice = 1 if n_questions >= n_alike else None
     else:
-        notice = _notice(table[unchanged], noise_level, fall)
+        notice = _runs_to_notice(table[unchanged], noise_level, fall)
         quiet_move = None
     return Drift(
         path=path,
@@ -310,20 +314,20 @@ def _test_pairs(
 def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
     """Return the pairs of neighbouring different runs that can be compared directly.
 
-    A run that repeats the one before it exactly shows that runs have no noise: every difference is then
-    a change of the system. A pair qualifies if such a repetition came shortly before its second run
-    (the change is noticed at once), or after it (it is noticed with the repetition).
+    A run that repeats the run before it exactly shows that runs have no noise: every difference is then
+    a change of the system. A pair can be compared if such a repetition came shortly before its second
+    run (a change is then noticed at that run), or after it (then at the repetition).
 
     Args:
         different: ascending positions of the runs that differ from the run before them.
         repeated: ascending positions of the runs that equal the run before them.
     """
     pairs = []
-    next_different = [*different[1:].tolist(), math.inf]  # after each different run
+    run_after = [*different[1:].tolist(), math.inf]  # the different run after each different run
     for position in range(1, len(different)):
         before = int(different[position - 1])
         run = int(different[position])
-        repetitions = repeated[(repeated > run) & (repeated < next_different[position])]
+        repetitions = repeated[(repeated > run) & (repeated < run_after[position])]
         if _is_repeated_recently(different[:position], repeated, run):
             pairs.append(_Pair(before, run, noticed=run))
         elif len(repetitions):
@@ -338,41 +342,51 @@ def _is_repeated_recently(different: Ints, repeated: Ints, end: int) -> bool:
 
 
 def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
-    """Test whether two runs differ, on the questions that both have (values by question).
+    """Test whether two runs (values by question) differ on the questions that both have.
 
-    Returned are an upper bound of the two-sided p, and the mean difference.
+    If nothing changed, each difference is as likely to be positive as negative. The normal tail times
+    `_TAIL_FACTOR` is an upper bound of p for a sum of such differences, whatever their sizes (Bentkus &
+    Dzindzalieta 2015, "A tight Gaussian bound for weighted sums of Rademacher random variables").
+
+    Returns:
+        The upper bound of the two-sided p, and the mean difference; 1 and 0 if no question differs.
     """
     from scipy.special import ndtr
 
     differences = (after - before).astype(float).dropna()
     if not differences.any():
         return 1.0, 0.0
-    distance = abs(float(differences.sum())) / _length(differences)
-    # `_TIGHT` times the normal tail bounds p for any sizes of the differences, if signs are chance
-    p = min(1.0, 2 * _TIGHT * float(ndtr(-distance)))
+    deviations = abs(float(differences.sum())) / _deviation_of_sum(differences)
+    p = min(1.0, 2 * _TAIL_FACTOR * float(ndtr(-deviations)))
     return p, float(differences.mean())
 
 
-def _length(differences: pd.Series) -> float:
-    """Return the root of the sum of squared differences; a conversation's are added first."""
-    # turns of one conversation depend on each other; {}: the words of the questions are not known
-    clusters = clusters_of(differences.index, {})
+def _deviation_of_sum(differences: pd.Series) -> float:
+    """Return the standard deviation of the sum of the differences if their signs are random: the root
+    of the sum of their squares.
+
+    The turns of a conversation depend on each other, so they count as one difference, their sum.
+    """
+    clusters = clusters_of(differences.index, {})  # {}: the words of the questions are not known
     sums = differences.groupby(clusters).sum() if clusters else differences
     return math.sqrt(float((sums**2).sum()))
 
 
-def _distance_needed(level: float) -> float:
-    """Return the sum of the differences of two runs, in units of their `_length`, that raises an alarm:
-    whose p by `_p_of_pair` is `level`.
+def _deviations_needed(level: float) -> float:
+    """Return how many standard deviations (`_deviation_of_sum`) the sum of the differences of two runs
+    must be from 0 to raise an alarm: where its p by `_p_of_pair` is `level`.
     """
     from scipy.special import ndtri
 
-    return -float(ndtri(level / (2 * _TIGHT)))
+    return -float(ndtri(level / (2 * _TAIL_FACTOR)))
 
 
 def _n_alike(level: float) -> int:
-    """Return the smallest number of equal differences that raise an alarm."""
-    return math.floor(_distance_needed(level) ** 2) + 1
+    """Return the smallest number of equal differences between two runs that raises an alarm.
+
+    The sum of n equal differences is sqrt(n) standard deviations from 0.
+    """
+    return math.floor(_deviations_needed(level) ** 2) + 1
 
 
 def _quiet_move(
@@ -380,36 +394,36 @@ def _quiet_move(
 ) -> QuietMove | None:
     """Describe the move between two runs that raised no alarm; None if no question moved.
 
-    `size_needed` of the result is the smallest mean difference that would have raised one: its p is at
-    the level, and it is not below `smallest`.
+    An alarm takes a p below `level` and a mean difference of `smallest` or more. `size_needed` of the
+    result is the mean difference at which both would hold.
     """
     differences = (after - before).astype(float).dropna()
     if not differences.any():
         return None
-    size_with_p = _distance_needed(level) * _length(differences) / len(differences)
+    sum_needed = _deviations_needed(level) * _deviation_of_sum(differences)
     return QuietMove(
         size=float(differences.mean()),
         n_fell=int((differences < 0).sum()),
         n_rose=int((differences > 0).sum()),
-        size_needed=max(size_with_p, smallest),
+        size_needed=max(sum_needed / len(differences), smallest),
     )
 
 
 def _changes_in_noise(
     values: pd.DataFrame, runs: Ints, level: float, fall: float, path: pd.DataFrame
 ) -> tuple[list[Change], Ints]:
-    """Find the changes among runs whose scores vary from night to night; write p and the states of
-    alarms into `path`.
+    """Find the changes among runs whose scores vary from night to night; write the p of each run and the
+    state of each alarm into `path`.
 
-    Runs are tested in blocks, each of twice the size, since testing many at once is faster. After an
-    alarm the test begins anew with the runs from the change on.
+    Runs are tested in blocks, since testing many at once is faster; each block has twice the size of
+    the block before it. After an alarm the test begins anew with the runs from the change on.
 
     Args:
         values: a row per run, a column per question.
         runs: ascending positions of the runs to test.
         level: an alarm takes a p below it.
-        fall: the size of a change that matters; half of it raises an alarm.
-        path: the table of all runs that is written into.
+        fall: the size of a change that matters; an alarm takes a change of half of it or more.
+        path: the table of all runs.
 
     Returns:
         The changes, and the positions of the runs since the last change.
@@ -421,8 +435,9 @@ def _changes_in_noise(
     while len(runs):
         tried = np.append(unchanged, runs[:block_size])
         p, is_alarm = _strongest_shifts(table[tried], len(unchanged), level, fall / 2)
-        # after an alarm the later runs of the block are tested anew, without those before the change
-        n_tested = int(np.argmax(is_alarm)) + 1 if is_alarm.any() else len(p)
+        n_tested = len(p)
+        if is_alarm.any():  # the runs after the alarm wait for the next block
+            n_tested = int(np.argmax(is_alarm)) + 1
         tested = runs[:n_tested]
         runs = runs[n_tested:]
         has_p = ~np.isnan(p[:n_tested])
@@ -464,40 +479,42 @@ def night_effects(table: Floats) -> Floats:
 
 
 def _strongest_shifts(
-    table: Floats, n_begun: int, level: float, size: float
+    table: Floats, n_tested_before: int, level: float, size: float
 ) -> tuple[Floats, Bools]:
     """Test after each night (run) of a table (nights, questions) whether the last nights differ from the
-    earlier ones; the first `n_begun` nights were tested before.
+    earlier ones; the first `n_tested_before` nights are not tested again.
 
     A shift is the difference of the last few nights from all earlier ones; several numbers of last
     nights are tried (`_WINDOWS`).
 
     Returns:
-        For each of these nights the p of the strongest shift (NaN: too few nights), and True if a
+        For each tested night the p of the strongest shift (NaN: too few nights), and True if a
         shift is an alarm: its p is below `level`, and the last nights differ by `size` or more.
     """
     scored = ~np.isnan(table)
-    ends = np.arange(n_begun, len(table)) + 1  # numbers of nights
+    # after how many nights a test is made
+    ends = np.arange(n_tested_before, len(table)) + 1
     has_same_questions = (scored == scored[0]).all()
     if has_same_questions or len(ends) == 1:
         # the effect of a night does not depend on later nights: all tests use the same effects
-        return _strongest_shifts_of(night_effects(table), ends, level, size)
+        return _strongest_shifts_of_effects(night_effects(table), ends, level, size)
     p_values = np.full(len(ends), math.nan)
     is_alarm = np.zeros(len(ends), dtype=bool)
     for i, end in enumerate(ends):
-        p_values[[i]], is_alarm[[i]] = _strongest_shifts_of(
+        p_values[[i]], is_alarm[[i]] = _strongest_shifts_of_effects(
             night_effects(table[:end]), ends[[i]], level, size
         )
     return p_values, is_alarm
 
 
-def _strongest_shifts_of(
+def _strongest_shifts_of_effects(
     effects: Floats, ends: Ints, level: float, size: float
 ) -> tuple[Floats, Bools]:
-    """Test after each number of nights in `ends` whether the last nights differ from the earlier ones.
+    """Test whether the last nights differ from the earlier ones, after each number of nights in `ends`.
 
-    The arguments and results are those of `_strongest_shifts`, with the effect of each night (how far
-    it moves all its scores) in place of the scores.
+    `effects` tells how far each night moves all its scores. The results are those of
+    `_strongest_shifts`: the p of the strongest shift (NaN: too few nights), and True for an alarm, whose
+    p is below `level` and whose shift is `size` or more.
     """
     effects = effects - np.median(effects)  # equal nights are exactly 0
     p = np.full(len(ends), math.nan)
@@ -515,50 +532,59 @@ def _strongest_shifts_of(
     return p, is_alarm
 
 
-def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
-    """Test whether the last `k` nights differ from the earlier ones, by Student's t; a night is a run.
+def _p_of_shift(effects: Floats, n_last: int, ends: Ints) -> Floats:
+    """Test whether the last nights differ from the earlier ones, by Student's t; a night is a run.
 
-    The correlation r of neighbouring nights is removed: compared are the means of the steps
-    x_t - r x_(t-1), of which the n earlier nights have n - 1, and the last ones k.
+    Student's t supposes independent values, but neighbouring nights are correlated (r). So the means of
+    the steps x_t - r x_(t-1) are compared, which are nearly independent. The n earlier nights have
+    n - 1 steps.
 
     Args:
         effects: how far each night moves all its scores (nights,).
-        k: the number of the last nights.
-        ends: the numbers of nights after which the test is made (tests,).
+        n_last: the number of the last nights.
+        ends: after how many nights a test is made (tests,).
 
     Returns:
         The two-sided p of each test (tests,).
     """
     from scipy.special import stdtr
 
-    n = ends - k  # earlier nights
-    r, deviation_of_steps = _noise(effects, n)
+    n_earlier = ends - n_last
+    r, deviation_of_steps = _noise(effects, n_earlier)
     sums = np.append(0, np.cumsum(effects))  # sums[i]: of the first i nights
-    sum_of_later_steps = sums[ends] - sums[n] - r * (sums[ends - 1] - sums[n - 1])
-    sum_of_earlier_steps = sums[n] - effects[0] - r * sums[n - 1]
-    distance = np.abs(sum_of_later_steps / k - sum_of_earlier_steps / (n - 1))
-    error = deviation_of_steps * np.sqrt(1 / k + 1 / (n - 1))
+    sum_of_last_steps = sums[ends] - sums[n_earlier] - r * (sums[ends - 1] - sums[n_earlier - 1])
+    sum_of_earlier_steps = sums[n_earlier] - effects[0] - r * sums[n_earlier - 1]
+    distance = np.abs(sum_of_last_steps / n_last - sum_of_earlier_steps / (n_earlier - 1))
+    error = deviation_of_steps * np.sqrt(1 / n_last + 1 / (n_earlier - 1))
     has_error = error > 0
-    p: Floats = 2 * stdtr(n - 3, -distance / np.where(has_error, error, 1))
+    p: Floats = 2 * stdtr(n_earlier - 3, -distance / np.where(has_error, error, 1))
     p_without_error = distance == 0  # 1 if nothing moved, else 0
     return np.where(has_error, p, p_without_error)
 
 
-def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
-    """Estimate how the effects vary from night to night while nothing changes.
+def _noise_of_first(effects: Floats, n: int) -> tuple[float, float]:
+    """Return the correlation of neighbouring nights and the deviation of their steps, estimated from
+    the first `n` nights (`_noise`).
+    """
+    correlations, deviations = _noise(effects, np.array([n]))
+    return correlations[0], deviations[0]
 
-    A night's effect x_t is taken as r times the deviation of the night before, and a random step.
-    All estimates are by the first nights, for each number of them in `n`, from running sums.
+
+def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
+    """Estimate how the effects vary from night to night while nothing changes: from the first n nights,
+    for each number in `n`.
+
+    The model: x_t - m = r (x_(t-1) - m) + a random step, with the effect x_t of night t, the mean m of
+    all effects, and the correlation r of neighbouring nights.
 
     Args:
         effects: the effect of each night, in order.
         n: the numbers of first nights to estimate from, each at least 4.
 
     Returns:
-        (r, deviation), each an array with a value per entry of `n`: the correlation of neighbouring
-        nights, and the standard deviation of the steps x_t - r x_(t-1). The correlation is taken
-        rather too high than too low (`_safe_correlation`), since too low a one leads to false
-        alarms.
+        The correlation r, and the standard deviation of the steps x_t - r x_(t-1); arrays with a value
+        per entry of `n`. The correlation is rather too high than too low (`_safe_correlation`), since
+        one that is too low leads to false alarms.
     """
     # sums[i]: of the first i nights; all sums below are differences of running sums
     sums = np.append(0, np.cumsum(effects))
@@ -567,16 +593,15 @@ def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
     mean = sums[n] / n
     first = effects[0]
     last = effects[n - 1]
-    # of the deviations from the mean: the sum of squares, and of products of neighbours
-    total = np.maximum(squares[n] - n * mean**2, 0)
-    lagged = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
-    r = _safe_correlation(np.clip(lagged / np.where(total > 0, total, 1), 0, 1), n)
-    # The steps of the deviations d_t from the mean: d_t - r d_(t-1). There are n - 1 of them; the
-    # variance of the steps comes from the sum of their squares, and from their sum.
-    first_off = first - mean
-    last_off = last - mean
-    sum_of_squares = total - first_off**2 - 2 * r * lagged + r * r * (total - last_off**2)
-    sum_of_steps = r * last_off - first_off
+    # with the deviations d_t from the mean: the sums of d_t^2 and of d_t d_(t-1)
+    sum_d2 = np.maximum(squares[n] - n * mean**2, 0)
+    sum_dd = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
+    r = _safe_correlation(np.clip(sum_dd / np.where(sum_d2 > 0, sum_d2, 1), 0, 1), n)
+    # the variance of the n - 1 steps d_t - r d_(t-1), from their sum and the sum of their squares
+    d_first = first - mean
+    d_last = last - mean
+    sum_of_squares = sum_d2 - d_first**2 - 2 * r * sum_dd + r * r * (sum_d2 - d_last**2)
+    sum_of_steps = r * d_last - d_first
     variance = (sum_of_squares - sum_of_steps**2 / (n - 1)) / (n - 3)
     return r, np.sqrt(np.maximum(variance, 0))
 
@@ -596,20 +621,23 @@ def _safe_correlation(r: Floats, n: Ints) -> Floats:
 
 def _dated_change(values: pd.DataFrame, runs: Ints, effects: Floats) -> tuple[Change, int]:
     """Find the run at which a change happened: where splitting the runs into earlier and later ones has
-    the highest likelihood. Return the change, and the index among `runs` of its first run.
+    the highest likelihood.
 
-    With l(j) the logarithm of the likelihood ratio of a change at run j, the range of dates is every j
-    with l(max) - l(j) <= x where (1 - exp(-x))^2 = .95 (Siegmund 1988, "Confidence sets in
-    change-point problems", Int. Stat. Review 56(1)).
+    The 95 % range of dates has every run whose log-likelihood is at most x below the highest one, where
+    (1 - exp(-x))^2 = .95 (Siegmund 1988, "Confidence sets in change-point problems", Int. Stat. Review
+    56(1)).
 
     Args:
-        values: a row per run.
-        runs: the positions of these runs, ascending.
-        effects: the effect of each of them (runs,), which add up to 0.
+        values: a row per run, among others those in `runs`.
+        runs: the ascending positions of the runs since the last change, with this change in them.
+        effects: how far each of these runs moves all its scores (runs,); they add up to 0.
+
+    Returns:
+        The change, and the index in `runs` of the first run after it.
     """
-    moves, log_likelihood_ratios = _splits(effects)
+    moves, log_likelihood_ratios = _compare_splits(effects)
     best = int(np.argmax(log_likelihood_ratios))
-    lowest = log_likelihood_ratios[best] + math.log(1 - math.sqrt(0.95))
+    lowest = log_likelihood_ratios[best] - _LIKELIHOOD_DROP
     likely = np.flatnonzero(log_likelihood_ratios >= lowest)
     first_after = best + 1  # split i has i + 1 runs before the change
     labels = values.index[runs]
@@ -626,24 +654,27 @@ def _dated_change(values: pd.DataFrame, runs: Ints, effects: Floats) -> tuple[Ch
     return change, first_after
 
 
-def _splits(effects: Floats) -> tuple[Floats, Floats]:
+def _compare_splits(effects: Floats) -> tuple[Floats, Floats]:
     """Compare the earlier and the later runs at each split: after the first run, after the second, and
     so on.
 
+    Args:
+        effects: how far each run moves all its scores, in order; they add up to 0.
+
     Returns:
         For each split the move of the mean effect (later minus earlier), and the logarithm of the
-        likelihood ratio of a change there and no change. `effects` are the effects of the runs in
-        order (how far a run moves all its scores), which add up to 0.
+        likelihood ratio of a change at this split to no change.
     """
     n = len(effects)
     n_before = np.arange(1, n)
     n_after = n - n_before
     sums_before = np.cumsum(effects)[:-1]
     moves = -sums_before / n_after - sums_before / n_before  # the sum after is -`sums_before`
-    (r,), (deviation_of_steps,) = _noise(effects, np.array([n - _WINDOWS[0]]))
-    noise = 2 * deviation_of_steps**2 or 1e-300  # runs that are all equal have none
+    # the noise is estimated without the last few runs, which are after the change
+    r, deviation_of_steps = _noise_of_first(effects, n - min(_WINDOWS))
+    twice_variance = max(2 * deviation_of_steps**2, 1e-300)  # not 0 if all runs are equal
     weights = n_before * n_after / n
-    return moves, moves**2 * weights * (1 - r) ** 2 / noise
+    return moves, moves**2 * weights * (1 - r) ** 2 / twice_variance
 
 
 def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
@@ -663,8 +694,10 @@ def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
 
 
 def _change_between(before: pd.Series, after: pd.Series, *, is_fall: bool, **dates: Any) -> Change:
-    """Return the change between two values of each question, over the questions that have both. It names
-    the five questions that moved most in its direction. `dates` are the other fields of `Change`.
+    """Return the change between two values of each question, over the questions that have both; with the
+    five questions that moved most in its direction.
+
+    `dates` are the fields noticed, since, earliest and latest of the `Change`.
     """
     moves = (after - before).dropna()
     in_direction = moves[(moves < 0) == is_fall]
@@ -678,27 +711,28 @@ def _change_between(before: pd.Series, after: pd.Series, *, is_fall: bool, **dat
     )
 
 
-def _notice(earlier: Floats, level: float, fall: float) -> int | None:
+def _runs_to_notice(values: Floats, level: float, fall: float) -> int | None:
     """Return how many runs after a lasting fall an alarm is expected; None if none is expected, or there
     are too few runs to test.
 
+    The last runs are compared with the earlier ones by their steps x_t - r x_(t-1), as `_p_of_shift`
+    does. The first step after a fall falls by all of it, and each later step by 1 - r of it.
+
     Args:
-        earlier: the values without a change (runs, questions).
+        values: the values of the runs so far, which have no change (runs, questions).
         level: an alarm takes a p below it.
         fall: the size of the fall.
     """
     from scipy.special import stdtrit
 
-    n = len(earlier)
+    n = len(values)
     if n < MIN_EARLIER:
         return None
-    # the test of `_p_of_shift`, for a fall of all nights from the first of the last k on
-    (r,), (deviation_of_steps,) = _noise(night_effects(earlier), np.array([n]))
+    r, deviation_of_steps = _noise_of_first(night_effects(values), n)
     errors_needed = -float(stdtrit(n - 3, level / 2))
-    for k in _WINDOWS:
-        # of the steps x_t - r x_(t-1), the first falls by all, each later one by (1 - r) of it
-        mean_fall_of_steps = fall * (1 + (k - 1) * (1 - r)) / k
-        error = deviation_of_steps * math.sqrt(1 / k + 1 / (n - 1))
+    for n_fallen in _WINDOWS:
+        mean_fall_of_steps = fall * (1 + (n_fallen - 1) * (1 - r)) / n_fallen
+        error = deviation_of_steps * math.sqrt(1 / n_fallen + 1 / (n - 1))
         if mean_fall_of_steps >= errors_needed * error:
-            return k
+            return n_fallen
     return None
