@@ -33,7 +33,7 @@ POWER = 0.8
 MAX_PAIRS = 1_000_000
 
 _NODES = 16
-_UNLIKELY = 1e-7
+_UNLIKELY = 1e-7  # numbers of differing questions with a smaller probability are left out
 _MAX_EXACT = 500  # pairs of 0/1 values; with more, their mean is as good as normal
 
 
@@ -60,7 +60,8 @@ class Pilot(NamedTuple):
         """Compute the probability that `n` pairs with a true mean difference of `effect` lead to a
         decision, if they vary as much as the pilot's differences do.
 
-        How much they vary is only estimated by the pilot, so it is the mean over likely deviations.
+        The pilot only estimates how much they vary, so the result is the mean power over likely
+        deviations; for values of 0 and 1, over likely rates of questions that differ.
 
         >>> round(Pilot(10, 1.0, math.inf).power(0.5, 34, 0.05), 3)
         0.745
@@ -72,16 +73,16 @@ class Pilot(NamedTuple):
                 self.deviation, self.n, n, alpha, self.width
             )
             return _mean_power(effect, n, deviations, critical)
-        # values of 0 and 1: the rate of questions that differ is drawn as the pilot lets expect, and
-        # is at least the effect, since each question that differs moves the mean by 1 / n
+        # The rate of questions that differ is at least the effect, since each of them moves the mean
+        # by 1 / n.
         rates = np.maximum(_likely_rates(self.differing, self.n), effect)
         if n <= _MAX_EXACT:
-            _, weights = _nodes()  # of the likely rates, in their mean
+            _levels, weights = _nodes()  # the weights of the rates in their mean
             return float(weights @ _power_of_rates(rates, effect, n, alpha))
-        # more pairs: as normal values. The square of a difference is 1 for a question that differs,
-        # else 0, so that its mean is the rate, and the variance is the rate less the squared mean.
+        # More pairs are computed as normal values. A squared difference is 1 for a question that
+        # differs, else 0: its mean is the rate, and the variance is the rate less the squared mean.
         deviations = np.sqrt(np.maximum(rates - effect**2, 1e-12))
-        critical = _critical_means(deviations, n, alpha, self.width)
+        critical = _critical_means_of_pairs(deviations, n, alpha, self.width)
         return _mean_power(effect, n, deviations, critical)
 
     def detectable(self, alpha: float = ALPHA) -> float:
@@ -129,23 +130,19 @@ class Pilot(NamedTuple):
             return self._n_with_half_width(reach - abs(difference), alpha, n)
         return n
 
-    def _n_with_half_width(self, room: float, alpha: float, limit: int) -> int:
-        """Return the smallest number of pairs whose safe interval has a half width below `room`.
+    def _n_with_half_width(self, wanted: float, alpha: float, limit: int) -> int:
+        """Return the smallest number of pairs whose safe 1 - alpha interval has a half width below
+        `wanted`; `limit` if more pairs are needed.
 
         The half width is slow to compute, its lower bound `_smallest_half_width` is fast: the search
-        begins at the first number for which the bound is below `room`.
-
-        Args:
-            room: the half width that the interval must be below.
-            alpha: the interval covers with 1 - alpha.
-            limit: is returned if more pairs were needed.
+        begins at the first number for which the bound is below `wanted`.
         """
 
         def may_fit(n: int) -> bool:
-            return self._smallest_half_width(n, alpha) < room
+            return self._smallest_half_width(n, alpha) < wanted
 
         def fits(n: int) -> bool:
-            return self._half_width(n, alpha) < room
+            return self._half_width(n, alpha) < wanted
 
         first = _smallest(may_fit, limit)  # no smaller number can fit
         if first == limit or fits(first):
@@ -153,22 +150,28 @@ class Pilot(NamedTuple):
         # a guess from which `_smallest` needs few steps
         guess = float(first)
         for _ in range(4):  # a half width falls about as 1 / sqrt(n)
-            guess *= (self._half_width(int(guess), alpha) / room) ** 2
+            guess *= (self._half_width(int(guess), alpha) / wanted) ** 2
             guess = min(max(guess, 2.0), limit)
         return _smallest(fits, limit, int(guess))
 
     def _half_width(self, n: int, alpha: float) -> float:
-        """Compute the half width of the safe interval of `n` pairs."""
+        """Compute the half width of the safe 1 - alpha interval of `n` pairs.
+
+        It is the largest of three: Student's, that of the rule of three (`_smallest_half_width` has
+        both), and Gaffke's. Gaffke's limit counts the largest possible loss as one more value
+        (`by_whole`), or as half of one at alpha / 2 (`by_half`); the nearer one counts.
+        """
         smallest = self._smallest_half_width(n, alpha)
         if self.deviation <= TIE:
             return smallest
-        ranges = np.array([self.width / self.deviation])
-        # Gaffke's limit counts the largest possible loss as one more value, or as half of one at
-        # alpha / 2; the nearer limit is taken
-        by_whole = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
+        # the distance of the largest loss, in standard deviations as `critical_means_of` takes it
+        distance = np.array([self.width / self.deviation])
+        [by_whole_in_deviations] = critical_means_of(distance, n, alpha)
+        by_whole = float(by_whole_in_deviations) * self.deviation
         if by_whole <= smallest:
             return smallest
-        by_half = float(critical_means_of(ranges, n, alpha / 2, 0.5)[0]) * self.deviation
+        [by_half_in_deviations] = critical_means_of(distance, n, alpha / 2, 0.5)
+        by_half = float(by_half_in_deviations) * self.deviation
         return max(min(by_whole, by_half), smallest)
 
     def _smallest_half_width(self, n: int, alpha: float) -> float:
@@ -272,19 +275,19 @@ def _likely_critical_means(
     pilot_deviation: float, n_pilot: int, n: int, alpha: float, width: float
 ) -> tuple[Floats, Floats]:
     """Compute quantiles of the true deviation (nodes,), given the deviation of a pilot of `n_pilot` pairs,
-    and the `_critical_means` of `n` other pairs for each of them (nodes, nodes).
+    and the `_critical_means_of_pairs` of `n` other pairs for each of them (nodes, nodes).
     """
     true_deviations = pilot_deviation / _deviation_ratios(n_pilot)
-    return true_deviations, _critical_means(true_deviations, n, alpha, width)
+    return true_deviations, _critical_means_of_pairs(true_deviations, n, alpha, width)
 
 
-def _critical_means(true_deviations: Floats, n: int, alpha: float, width: float) -> Floats:
-    """Compute how large the mean of `n` pairs must be for their safe interval to exclude 0.
+def _critical_means_of_pairs(true_deviations: Floats, n: int, alpha: float, width: float) -> Floats:
+    """Compute how large the mean of `n` pairs must be for their safe 1 - alpha interval to exclude 0.
 
-    The interval has the farthest of three limits: Student's; Gaffke's, which counts the largest possible
-    loss as one more value (`by_whole`) or as half of one (`by_half`, at alpha / 2); and the rule of
-    three, for losses that no pair of the sample shows. If `width`, the largest possible difference, is
-    infinite, it is Student's.
+    The limit of the interval is the farthest of three: Student's; Gaffke's, which counts the largest
+    possible loss as one more value (`by_whole`) or as half of one at alpha / 2 (`by_half`; the nearer
+    one counts); and the rule of three, for losses that no pair of the sample shows. If `width`, the
+    largest possible difference, is infinite, the limit is Student's.
 
     Returns:
         A row per true deviation, a column per deviation that the sample may have.
@@ -296,13 +299,13 @@ def _critical_means(true_deviations: Floats, n: int, alpha: float, width: float)
     by_student: Floats = sample_deviations * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
     if not math.isfinite(width):
         return by_student
-    # Gaffke's limits are known for samples with a deviation of 1: the range counts in deviations
+    # `critical_means` has ranges and means in standard deviations of the sample
     ranges = width / sample_deviations
     by_whole = _interpolated(ranges, *critical_means(n, alpha))
     by_half = _interpolated(ranges, *critical_means(n, alpha / 2, 0.5))
+    by_gaffke = sample_deviations * np.minimum(by_whole, by_half)
     rule_of_three = width * (alpha ** (-1 / n) - 1)
-    by_losses = np.maximum(sample_deviations * np.minimum(by_whole, by_half), rule_of_three)
-    critical: Floats = np.maximum(by_student, by_losses)
+    critical: Floats = np.maximum(by_student, np.maximum(by_gaffke, rule_of_three))
     return critical
 
 
@@ -314,39 +317,47 @@ def _interpolated(ranges: Floats, known_ranges: Floats, known_means: Floats) -> 
 
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:
     """Compute the exact power of `n` questions scored 0 or 1, whose true mean difference is `effect`: the
-    probability of a decision. One result for each rate of questions that differ (rates,).
+    probability of a decision, for each rate of questions that differ (rates,).
+
+    The number m of questions that differ is binomial, and so is the number of those that one side wins.
+    The power is the sum, over m, of the probability of m times the probability of enough wins.
     """
     from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
     rates = rates[:, None]  # a row per rate, a column per m
-    m = np.arange(n + 1)  # questions that differ
-    # the probability that m of n differ (rates, m), by the binomial distribution
+    m = np.arange(n + 1)
+    # the probability that m of n differ (rates, m)
     log_ways = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
     p_of_m = np.exp(log_ways + xlogy(m, rates) + xlog1py(n - m, -rates))
     is_likely = p_of_m.max(axis=0) > _UNLIKELY
     m = m[is_likely]
     p_win = np.minimum((1 + effect / rates) / 2, 1)  # of a question that differs
-    # the probability of at least so many wins that decide; 0 where even m wins decide nothing
-    p_decision = bdtrc(np.clip(_wins_that_decide(m, n, alpha) - 1, 0, m), m, p_win)
+    # bdtrc(k, m, p): the probability of more than k wins; it is 0 for k = m
+    one_win_too_few = np.clip(_wins_that_decide(m, n, alpha) - 1, 0, m)
+    p_decision = bdtrc(one_win_too_few, m, p_win)
     powers: Floats = (p_of_m[:, is_likely] * p_decision).sum(axis=1)
     return powers
 
 
 def _wins_that_decide(m: Ints, n: int, alpha: float) -> Floats:
-    """Return how many questions one side must win for a decision, if `m` of `n` questions differ; m + 1
-    if even all m are not enough. One result for each entry of `m`.
+    """Return how many questions one side must win for a decision, if `m` of `n` questions differ and the
+    others are ties; m + 1 if even all m are not enough. One result for each entry of `m`.
 
-    It takes more than (m + z sqrt(m)) / 2 wins (Tango's test of no difference). If that is all m, the
-    other side wins none, and the p of `safe_intervals` decides: the largest of Student's p, the p of the
-    rule of three, and Gaffke's (2^-m, or by a beta distribution where the unseen value, the largest
-    possible loss, counts as half an observation).
+    By Tango's test of no difference it takes more than (m + z sqrt(m)) / 2 wins. But if that means all
+    m, the other side wins none, and the p of `safe_intervals` must be below `alpha`. This is the largest
+    of Student's p, the p of the rule of three, and Gaffke's p. Gaffke's is 2^-m (`by_whole`), or comes
+    from a beta distribution if the unseen value counts as half an observation (`by_half`); the smaller
+    one counts.
     """
     from scipy.special import betainc, ndtri, stdtr
 
     by_tango = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
     mean_in_errors = np.sqrt(m * (n - 1) / np.maximum(n - m, 1e-12))
     by_student = 2 * stdtr(n - 1, -mean_in_errors)
-    by_gaffke = np.minimum(2.0**-m, 2 * (1 - betainc(0.5, np.maximum(m, 1e-12), 0.5)))
+    by_whole = 2.0**-m
+    by_half = 2 * (1 - betainc(0.5, np.maximum(m, 1e-12), 0.5))
+    by_gaffke = np.minimum(by_whole, by_half)
     rule_of_three = (1 + m / n) ** -float(n)
-    all_won_decides = np.maximum.reduce([by_gaffke, rule_of_three, by_student]) < alpha
-    return np.where(by_tango < m, by_tango, np.where(all_won_decides, m, m + 1))
+    all_m_decide = np.maximum.reduce([by_gaffke, rule_of_three, by_student]) < alpha
+    if_all_are_needed = np.where(all_m_decide, m, m + 1)
+    return np.where(by_tango < m, by_tango, if_all_are_needed)

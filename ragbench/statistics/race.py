@@ -44,6 +44,7 @@ from ragbench.statistics.thresholds import ALPHA, MARGIN
 ROUNDS = 16  # after each of which configurations may stop
 _STAKES = (0.1, 0.95)  # fractions of the stake that could ruin
 _STEPS = 500  # supposed means, from the smallest value to the largest
+_MAX_FACTOR = 1e6  # by which one draw may multiply or divide a capital
 
 
 class Drops(NamedTuple):
@@ -71,32 +72,37 @@ def round_ends(n: int) -> list[int]:
 def run_race(
     values: Floats, costs: Floats, *, drawn: int, margin: float = MARGIN, alpha: float = ALPHA
 ) -> Drops:
-    """Drop configurations that are not better than the leader, while the questions are asked; higher
-    is better.
+    """Drop configurations that are proven not to be better than the leader, round by round, while the
+    questions are asked.
 
-    A bettor bets against each configuration that it is better than the leader; after each round the
-    configurations against which the largest capital so far is 1 / alpha or more stop. Two always
-    stay. The leader changes if another configuration is ahead of it by more than the margin.
+    The proof of each is a bet: a bettor with a capital of 1 bets that the configuration is not better
+    than the leader. If it is, the capital reaches 1 / alpha with a probability of at most alpha (Ville
+    1939). So a configuration stops after the round in which the capital against it has reached 1 / alpha.
+    Two always stay. The leader changes if another configuration is ahead of it by more than the margin.
 
     Args:
-        values: (draws, questions of a draw, configurations), from 0 to 1; NaN if a configuration is
-            unscored (the pair does not count) or has not answered. A draw is a question, or several
-            that are asked together. A leader has answered all draws.
+        values: (draws, questions of a draw, configurations), from 0 to 1, higher is better; NaN if a
+            configuration is unscored (the pair does not count) or has not answered. A draw is a
+            question, or several that are asked together. A leader has answered all draws.
         costs: cost of each configuration.
         drawn: the number of draws that all other configurations have answered.
         margin: a loss that does not matter.
         alpha: probability that all configurations within the margin of the best stop.
+
+    Returns:
+        For each configuration the number of draws after which it stopped (0: it did not), the leader
+        then, and the largest capital against it; and the leaders.
 
     >>> chances = np.random.default_rng(0).random((300, 1, 3))
     >>> answers = (chances < [0.7, 0.4, 0.7]).astype(float)
     >>> run_race(answers, np.zeros(3), drawn=300).steps.tolist()
     [0, 38, 0]
     """
-    n_arms = values.shape[2]
-    steps = np.zeros(n_arms, dtype=int)
-    leaders = np.zeros(n_arms, dtype=int)
-    capital = np.zeros(n_arms)  # of the bettor against each configuration; a logarithm
-    peak = np.zeros(n_arms)  # the largest capital so far
+    n_configurations = values.shape[2]
+    steps = np.zeros(n_configurations, dtype=int)
+    leaders = np.zeros(n_configurations, dtype=int)
+    capital = np.zeros(n_configurations)  # of the bettor against each configuration; a logarithm
+    peak = np.zeros(n_configurations)  # the largest capital so far
     led: list[int] = []  # the leaders so far
     start = 0
     for end in round_ends(len(values)):
@@ -116,7 +122,7 @@ def run_race(
             stopped = largest_first[: is_running.sum() - 2]  # two always stay
             steps[stopped] = end
             leaders[stopped] = leader
-        means = _means_of_arms(values[:end])
+        means = _means_of_configurations(values[:end])
         means = np.where(steps == 0, means, -1)  # a stopped configuration cannot lead
         best = _cheapest_near_best(means, costs, margin / 2)
         # the first round has no leader yet, so it only chooses one
@@ -127,14 +133,14 @@ def run_race(
 
 
 def _cheapest_near_best(means: Floats, costs: Floats, distance: float) -> int:
-    """Return the index of the cheapest configuration whose mean is within a distance of the best mean; of
-    equally cheap ones, the best.
+    """Return the index of the cheapest configuration whose mean is within a distance of the best mean;
+    among equally cheap configurations, the one with the highest mean.
     """
     near_best = np.flatnonzero(means >= means.max() - distance)
     return int(min(near_best, key=lambda i: (costs[i], -means[i])))
 
 
-def _means_of_arms(values: Floats) -> Floats:
+def _means_of_configurations(values: Floats) -> Floats:
     """Return the mean value of each configuration (configurations,); 0 if it has none."""
     n_scored = (~np.isnan(values)).sum(axis=(0, 1))
     means: Floats = np.nansum(values, axis=(0, 1)) / np.maximum(n_scored, 1)
@@ -144,54 +150,60 @@ def _means_of_arms(values: Floats) -> Floats:
 def _growth_against_leader(
     values: Floats, costs: Floats, leader: int, end: int, margin: float
 ) -> Floats:
-    """Return the growth of the capital by the first `end` draws (draws, configurations) in the bets that
-    each configuration is not better than the leader by the margin; a cheaper one, not better at all.
+    """Return the growth of the capital in the bets that a configuration is not better than the leader by
+    the margin or more, for the first `end` draws (draws, configurations).
+
+    If the configuration is cheaper than the leader, the bet is that it is worse than the leader.
     """
     tolerance = np.where(costs[leader] <= costs, margin, 0)  # 0 for a cheaper configuration
-    # how far the leader is ahead, plus the tolerance (draws, questions, configurations): a mean of
-    # 0 or less is the claim that the configuration is better by the tolerance or more
-    change = values[:end, :, leader, None] - values[:end] + tolerance
+    # how far the leader is ahead, plus the tolerance (draws, questions, configurations): its mean is
+    # 0 or less if the configuration is better by the tolerance or more
+    gains = values[:end, :, leader, None] - values[:end] + tolerance
     leader_values = np.nansum(values[:, :, leader], axis=1)
-    return _growth(change, tolerance - 1, leader_values)
+    return _growth_of_capital(gains, tolerance - 1, leader_values)
 
 
-def _growth(change: Floats, low: Floats, control: Floats) -> Floats:
-    """Return the logarithm of the factor by which each draw changes a bettor's capital, (draws, bets).
+def _growth_of_capital(gains: Floats, smallest_gain: Floats, control: Floats) -> Floats:
+    """Return the logarithm of the factor by which each draw changes a bettor's capital (draws, bets).
 
-    A bet is against the claim that the mean change over all draws is 0 or less; a large capital refutes
-    it. If the mean were 0, the mean of the draws that are left would follow from the earlier ones
-    (`supposed`). The bettor gains as far as the next change is above it, and loses as far as it is
-    below, in proportion to a stake that is chosen by the earlier changes.
+    The bettor bets that the mean gain over all draws is above 0; a large capital proves it. If the mean
+    were 0, the mean of the draws that are left would follow from the earlier draws, since draws are
+    without replacement (`supposed`; Waudby-Smith & Ramdas 2020). The capital grows as far as the next
+    gain is above this mean, and shrinks as far as it is below, in proportion to a stake that is chosen
+    by the earlier gains.
 
     Args:
-        change: changes of each question so far (draws so far, questions of a draw, bets).
-        low: the smallest possible change of a question in each bet (bets,).
-        control: a value of every draw that is known beforehand (all draws,). As far as earlier
-            changes followed it, its deviation from the expected value is subtracted from the change.
+        gains: the gain of each question so far (draws so far, questions of a draw, bets); NaN counts
+            as 0.
+        smallest_gain: the smallest possible gain of a question in each bet (bets,).
+        control: a value of every draw that is known beforehand (all draws,), as a control variate: as
+            far as earlier gains followed it, its deviation from its expected value is subtracted from
+            the gain, which makes gains vary less.
     """
-    lowest = change.shape[1] * low  # the smallest possible change of a draw
-    change = np.nan_to_num(change).sum(axis=1)
-    n_earlier = np.arange(len(change))[:, None]
+    lowest = gains.shape[1] * smallest_gain  # the smallest possible gain of a draw
+    gain = np.nan_to_num(gains).sum(axis=1)  # of each draw
+    n_earlier = np.arange(len(gain))[:, None]
     n_left = len(control) - n_earlier
-    centred = (control - control.mean())[: len(change), None]
-    # the means of the draws that are left, if the mean over all is 0
+    centred = (control - control.mean())[: len(gain), None]
+    # the means of the draws that are left, if the mean over all draws is 0
     expected_control = -_earlier_sum(centred) / n_left
-    supposed = -_earlier_sum(change) / n_left
-    # the slope of the earlier changes on the control
-    products = _earlier_sum(change * centred)
+    supposed = -_earlier_sum(gain) / n_left
+    # the slope of the earlier gains on the control
+    products = _earlier_sum(gain * centred)
     squares = _earlier_sum(centred**2)
-    slope = np.clip(products / np.maximum(squares + control.var(), 1e-12), 0, -low)
-    adjusted = change - slope * (centred - expected_control)
+    slope = np.clip(products / np.maximum(squares + control.var(), 1e-12), 0, -smallest_gain)
+    adjusted = gain - slope * (centred - expected_control)
     lowest_adjusted = lowest + slope * (control.mean() + expected_control)
-    # the stake: the expected gain over its mean square, both from the earlier changes
-    expected_gain = _earlier_sum(change) / np.maximum(n_earlier, 1) - supposed
-    earlier_squares = _earlier_sum(change**2) - 2 * slope * products + slope**2 * squares
+    # the stake that maximises the expected growth: mean over mean square, from the earlier gains
+    expected = _earlier_sum(gain) / np.maximum(n_earlier, 1) - supposed
+    earlier_squares = _earlier_sum(gain**2) - 2 * slope * products + slope**2 * squares
     mean_square = (earlier_squares + np.square(lowest)) / (n_earlier + 1)
     largest_loss = np.maximum(supposed - lowest_adjusted, 1e-9)
-    stake = np.clip(expected_gain / mean_square * largest_loss, *_STAKES)
+    stake = np.clip(expected / mean_square * largest_loss, *_STAKES)
     factors = 1 + stake * (adjusted - supposed) / largest_loss
-    is_refuted = supposed < lowest_adjusted - 1e-9  # the draws that are left cannot be so low
-    return np.log(np.where(is_refuted, 1e6, np.clip(factors, 1e-6, 1e6)))
+    # the mean is surely above 0: the draws that are left cannot be as low as `supposed`
+    is_proven = supposed < lowest_adjusted - 1e-9
+    return np.log(np.where(is_proven, _MAX_FACTOR, np.clip(factors, 1 / _MAX_FACTOR, _MAX_FACTOR)))
 
 
 def _earlier_sum(values: Floats) -> Floats:
@@ -199,24 +211,29 @@ def _earlier_sum(values: Floats) -> Floats:
     return np.cumsum(values, axis=0) - values
 
 
-def _lower_limits(values: Floats, bounds: tuple[int, int], population: int, alpha: float) -> Floats:
-    """Return a lower limit of the mean after each draw (draws,); all hold at once.
+def _lower_limits_by_betting(
+    values: Floats, bounds: tuple[int, int], n_draws: int, alpha: float
+) -> Floats:
+    """Return the lower limit of the mean over all draws, after each draw so far (draws,); all limits hold
+    at once.
 
-    A bettor bets against each of many supposed means, from low to high, that the true mean is no larger;
-    a capital of 1 / alpha refutes it. The limit is the last mean before the first that is not refuted.
+    For each of many supposed means, in ascending order, a bettor bets that the true mean is above it. A
+    capital of 1 / alpha refutes the supposed mean. The limit is the last of the refuted means that come
+    before the first one that is not refuted; the smallest supposed mean if none is refuted.
 
     Args:
         values: (draws so far, questions of a draw), between `bounds`.
-        population: the number of all draws.
-        alpha: probability that some limit is too high.
+        n_draws: the number of all draws.
+        alpha: probability that any of the limits is above the true mean.
     """
-    supposed_means = np.linspace(*bounds, _STEPS, endpoint=False)  # ascending
-    no_control = np.zeros(population)
-    lowest = bounds[0] - supposed_means - 1e-9  # the smallest possible value less each mean
-    growth = _growth(values[..., None] - supposed_means, lowest, no_control)
-    peak = np.maximum.accumulate(growth.cumsum(axis=0), axis=0)  # of the capital, by draw and mean
-    # refuted, as are all smaller supposed means (draws, means)
-    is_refuted = np.logical_and.accumulate(peak >= -math.log(alpha), axis=1)
+    supposed_means = np.linspace(*bounds, _STEPS, endpoint=False)
+    gains = values[..., None] - supposed_means  # (draws, questions, supposed means)
+    smallest_gains = bounds[0] - supposed_means - 1e-9
+    growth = _growth_of_capital(gains, smallest_gains, control=np.zeros(n_draws))
+    capital = growth.cumsum(axis=0)  # as a logarithm (draws, supposed means)
+    largest_so_far = np.maximum.accumulate(capital, axis=0)
+    # True if the supposed mean and all smaller ones are refuted (draws, supposed means)
+    is_refuted = np.logical_and.accumulate(largest_so_far >= -math.log(alpha), axis=1)
     n_refuted = is_refuted.sum(axis=1)
     return np.asarray(supposed_means[np.maximum(n_refuted - 1, 0)])
 
@@ -260,9 +277,9 @@ class Race:
         values = np.full((len(sizes), max(sizes), len(self.scores)), np.nan)
         # the draw, and the place in it, of each question in the order of asking
         draws, places = np.nonzero(np.arange(max(sizes)) < sizes[:, None])
-        for arm, scores in enumerate(self.scores.values()):
+        for column, scores in enumerate(self.scores.values()):
             n = len(scores)
-            values[draws[:n], places[:n], arm] = np.array(scores, dtype=float)
+            values[draws[:n], places[:n], column] = np.array(scores, dtype=float)
         return values if higher_is_better(self.measure) else 1 - values
 
     @cached_property
@@ -310,40 +327,41 @@ class Race:
         the evaluations this takes, at which price if it is known, and what is guaranteed.
         """
         n = int(self.sizes[-1])
-        n_arms = len(self.scores)
+        n_configurations = len(self.scores)
         n_asked = {name: self.stopped.get(name, n) for name in self.scores}
-        fraction_asked = sum(n_asked.values()) / n / n_arms
+        fraction_asked = sum(n_asked.values()) / n / n_configurations
         dollars = sum(self.costs.get(name, 0) * count for name, count in n_asked.items())
         n_unpriced = len(self.scores.keys() - self.costs.keys())
         paid = f" and about ${dollars:.2f}" if dollars > 0 else ""
         if paid and n_unpriced:
             paid += f" without {plural(n_unpriced, 'configuration')} of unknown price"
         return (
-            f"race by {self.measure}: {len(self.stopped)} of {n_arms} configurations were dropped "
-            f"before all {n} questions, which takes {fraction_asked:.0%} of the evaluations{paid}; "
+            f"race by {self.measure}: {len(self.stopped)} of {n_configurations} configurations were "
+            f"dropped before all {n} questions, which takes {fraction_asked:.0%} of the "
+            f"evaluations{paid}; "
             f"the best, or one within {self.margin:g} of it, is among the others with a probability of "
             f"{1 - ALPHA:.0%} or more"
         )
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Return a row for each dropped configuration, by name: n (questions), leader (at that time),
-        gain over the leader on these questions, ci_low, ci_high, reason (in words).
+        """Return a row for each dropped configuration, by name: n (the questions until then), leader (at
+        that time), gain over the leader on these questions, ci_low, ci_high, reason (in words).
 
-        The intervals are of the gain on all questions, and hold all at once, whenever one looks.
+        The intervals are of the gain on all questions. All intervals hold at once.
         """
         names = list(self.scores)
         rows = {}
         for name, n in self.stopped.items():
-            arm = names.index(name)
-            n_draws = self.drops.steps[arm]
-            leader_arm = self.drops.leaders[arm]
-            leader = names[leader_arm]
-            gains = self.values[:n_draws, :, arm] - self.values[:n_draws, :, leader_arm]
-            # alpha is shared by all configurations but the leader, so that all intervals hold at
-            # once
-            lows, highs = self._interval(gains, -1, ALPHA / (len(names) - 1))
-            low, high = lows[-1], highs[-1]  # after the last draw
+            column = names.index(name)
+            n_draws = self.drops.steps[column]
+            column_of_leader = self.drops.leaders[column]
+            leader = names[column_of_leader]
+            gains = self.values[:n_draws, :, column] - self.values[:n_draws, :, column_of_leader]
+            # all configurations but the leader share alpha, so that all intervals hold at once
+            lows, highs = self._limits_of_mean(gains, -1, ALPHA / (len(names) - 1))
+            low = lows[-1]  # after the last draw
+            high = highs[-1]
             proven = f"not better than {leader} by {self.margin:g} or more"
             if high < 0:
                 proven = f"worse than {leader} by at least {-high:.3f}"
@@ -353,27 +371,27 @@ class Race:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def limits(self, name: str) -> pd.DataFrame:
-        """Return how the mean of a configuration developed while questions were asked.
+        """Return the mean of a configuration, and its interval, after each draw of questions.
 
-        There is a row after each draw of questions (the index is their number so far): its mean,
-        where 1 is best, and ci_low, ci_high, the interval of its mean over all questions, which
-        holds at any time.
+        The index is the number of questions so far. `mean` is the mean over these questions, where 1
+        is best. ci_low and ci_high are the interval of the mean over all questions; all intervals of
+        the configuration hold at once.
         """
         # the draws whose questions it has all answered
         n_draws = int(np.searchsorted(self.sizes, len(self.scores[name]), side="right"))
-        arm = list(self.scores).index(name)
-        values = self.values[:n_draws, :, arm]
+        column = list(self.scores).index(name)
+        values = self.values[:n_draws, :, column]
         n_scored = (~np.isnan(values)).sum(axis=1).cumsum()
         means = np.nansum(values, axis=1).cumsum() / np.maximum(n_scored, 1)
-        low, high = self._interval(values, 0, ALPHA)
+        low, high = self._limits_of_mean(values, 0, ALPHA)
         return pd.DataFrame({"mean": means, "ci_low": low, "ci_high": high}, self.sizes[:n_draws])
 
-    def _interval(self, values: Floats, lowest: int, alpha: float) -> tuple[Floats, Floats]:
+    def _limits_of_mean(self, values: Floats, lowest: int, alpha: float) -> tuple[Floats, Floats]:
         """Return the lower and the upper limits of the mean of values from `lowest` to 1, each after
-        every draw (draws,).
+        every draw (draws,); all hold at once.
         """
         n = len(self.draws)
-        low = _lower_limits(values, (lowest, 1), n, alpha / 2)
+        low = _lower_limits_by_betting(values, (lowest, 1), n, alpha / 2)
         # an upper limit is the negative of a lower limit of the negative values
-        high = -_lower_limits(-values, (-1, -lowest), n, alpha / 2)
+        high = -_lower_limits_by_betting(-values, (-1, -lowest), n, alpha / 2)
         return low, high

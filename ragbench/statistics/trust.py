@@ -94,10 +94,11 @@ class Trust:
 def draw_order(proxies: pd.DataFrame, *, seed: int = 0) -> list[str]:
     """Return the questions in the order in which people are to label them.
 
-    The first n of them, for every n, have the same fraction of each stratum (group of questions) as all
-    questions; the order within a stratum is random. A proxy is the value of a judge or a heuristic for
-    each question. Questions with the same value of the first proxy are a stratum, such as those on which
-    a judge sees a gain, a loss, or neither; with more than five values, thirds of the values are.
+    For every n, the first n questions have about the same fraction of each stratum (group of questions)
+    as all questions; the order within a stratum is random. A proxy is the value of a judge or a
+    heuristic for each question. A stratum has the questions with the same value of the first proxy, such
+    as those on which a judge sees a gain; if that proxy has more than five values, a stratum has a
+    third of the questions, in the order of their values.
 
     >>> judged = pd.DataFrame({"judge": [0.0, 0, 0, 1]}, index=["a", "b", "c", "d"])
     >>> order = draw_order(judged)
@@ -132,23 +133,19 @@ def estimate_difference(
     Predictions are by ridge regression, cross-fitted in five parts, and shrunk by how well they
     follow people.
 
-    The interval: that of a normal estimate with Student's quantiles, in the unit of the labels; it
-    may pass the bounds of a measure. If all questions are labelled, it has no width. So that equal
-    labels are no certainty, a quarter of a squared unit is added to the squared errors, and up to
-    four more where few labels differ.
+    The looks: a look is a test whether the labels so far decide. It is taken after `FIRST` labels, and
+    then after every `STEP` (from 400 on a fortieth); labels between two looks wait for the next one.
+    With probability 1 - alpha no look decides in the wrong direction, because the looks share alpha:
+    alpha I / (I + 100) is spent when n of N questions give the information I = n N / (N - n) (Lan &
+    DeMets 1983, "Discrete sequential boundaries for clinical trials", Biometrika 70(3)).
 
-    The looks: whether the labels decide is tested after `FIRST` labels, and then after every `STEP`
-    (from 400 on a fortieth); labels between two looks wait for the next one. With probability 1 -
-    alpha no look decides in the wrong direction, because the looks share alpha: alpha I / (I + 100)
-    is spent when n of N questions give the information I = n N / (N - n) (Lan & DeMets 1983,
-    "Discrete sequential boundaries for clinical trials", Biometrika 70(3)).
-
-    The interval after several looks: it covers 1 - alpha if labelling stops at the decision, or
-    before for a reason that is not in the labels; more if a judge makes no error, since then
-    nothing is left to chance. It uses the stage-wise order (Tsiatis, Rosner & Mehta 1984,
-    Biometrics 40(3)), within the margin the order of estimates (Emerson & Fleming 1990, Biometrika
-    77(4)). After labelling beyond the decision, it is the wider repeated interval (Jennison &
-    Turnbull 1989), which holds at all looks at once.
+    The interval has Student's quantiles, in the unit of the labels; it may pass the bounds of a
+    measure. It has no width if all questions are labelled. Equal labels alone are no certainty, so
+    something is added to the squared errors (`_unseen_squares`). The interval covers 1 - alpha if
+    labelling stops at the decision, or before it for a reason that is not in the labels. It uses the
+    stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)); for "within the margin" the order
+    of estimates (Emerson & Fleming 1990, Biometrika 77(4)). After labelling beyond the decision, it is
+    the wider repeated interval (Jennison & Turnbull 1989), which holds at all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
@@ -159,7 +156,7 @@ def estimate_difference(
         settled: values of further questions, which need no label: 0 if both answers are the same.
         margin: a difference that does not matter; a difference whose whole interval is within it is
             "within the margin", also where the interval excludes 0.
-        alpha: probability of an error.
+        alpha: the probability of a decision in the wrong direction.
 
     >>> judged = pd.DataFrame({"judge": [1.0, 0, 0, 1, 0] * 60})
     >>> people = judged["judge"].iloc[:60]
@@ -193,11 +190,13 @@ def estimate_difference(
     # Repeat every look that was due by now, each with the labels until then.
     looks = _looks(n_open, alpha)
     taken = _looks_taken(proxies, labels, looks, margin, share_open, settled_part)
-    decided_after = next((look.n_labels for look in taken if look.decision != "undecided"), None)
+    deciding = [look for look in taken if look.decision != "undecided"]
+    decided_after = deciding[0].n_labels if deciding else None
     last = taken[-1]
     low, high = _interval_at(last, decided_after, looks, alpha, margin)
-    # if the estimate stays as it is
-    n_to_decide = _labels_to_decide(last, looks, margin) or n_open  # all if no look decides
+    n_to_decide = _labels_to_decide(last, looks, margin)
+    if n_to_decide is None:  # no look is expected to decide: all questions must be labelled
+        n_to_decide = n_open
     return Trust(
         n=size,
         n_labelled=n,
@@ -222,7 +221,7 @@ class _LookTaken(NamedTuple):
         middle: the estimate of the mean over all questions.
         error: its standard error.
         freedom: its degrees of freedom, for Student's distribution.
-        reaches: the half widths of the repeated interval at every look, as if each look had this
+        half_widths: the half widths of the repeated interval at every look, as if each look had this
             error (looks,).
         decision: "better", "worse", "within the margin" or "undecided".
     """
@@ -232,7 +231,7 @@ class _LookTaken(NamedTuple):
     middle: float
     error: float
     freedom: int
-    reaches: Floats
+    half_widths: Floats
     decision: str
 
 
@@ -247,27 +246,30 @@ def _looks_taken(
     """Return the looks (interim tests) that were due by now, in order; each uses the labels until then.
 
     Args:
+        proxies: the values of judges, a row per question that needs a label.
         labels: question -> people's value, in the order of labelling.
+        looks: the plan: the number of labels and the limit of each look.
+        margin: a difference that does not matter.
         share_open: the fraction of all questions that need a label.
         settled_part: what the other questions add to the mean over all questions.
     """
     x = _standardised(proxies)
-    strata = _strata(x)
-    # the position of each label's question among the proxies, and the labels
-    rows = proxies.index.get_indexer(labels.index)
+    strata = _strata(x)  # the number of each question's stratum, from 0 on
+    n_strata = strata.max() + 1
+    rows = proxies.index.get_indexer(labels.index)  # of each label's question, among the proxies
     y = np.asarray(labels, dtype=np.float64)
     taken = []
-    # `count`: the number of labels at the look
-    for number, count in enumerate(looks.counts[looks.counts <= len(labels)]):
-        open_mean, open_error = _estimate(x, strata, rows[:count], y[:count])
+    for number, n_labels in enumerate(looks.counts[looks.counts <= len(labels)]):
+        open_mean, open_error = _estimate(x, strata, rows[:n_labels], y[:n_labels])
         middle = share_open * open_mean + settled_part
         error = share_open * open_error
-        freedom = count - strata.max() - 1  # labels less the number of strata
-        # half widths by the limit of each look, translated from the normal to Student's distribution
-        # (ndtr: normal probability; stdtrit: Student's quantile), because the error is estimated
-        reaches = -error * stdtrit(freedom, ndtr(-looks.limits))
-        decision = _decision(middle, reaches[number], margin)
-        taken.append(_LookTaken(number, int(count), middle, error, freedom, reaches, decision))
+        freedom = n_labels - n_strata  # degrees of freedom
+        # The limits are normal quantiles; Student's take their place, because the error is estimated
+        # (ndtr: the probability of a normal quantile; stdtrit: Student's quantile of a probability).
+        half_widths = -error * stdtrit(freedom, ndtr(-looks.limits))
+        decision = _decision(middle, half_widths[number], margin)
+        look = _LookTaken(number, int(n_labels), middle, error, freedom, half_widths, decision)
+        taken.append(look)
     return taken
 
 
@@ -278,34 +280,34 @@ def _interval_at(
 
     If no earlier look decided, it is the stage-wise interval, which holds if labelling stops at the
     decision. After labelling beyond the decision it is the wider repeated interval, which holds at
-    all looks at once. `decided_after` is the number of labels at the first look that decided.
+    all looks at once. `decided_after` is the number of labels at the first look that decided; None if
+    no look did.
     """
     no_earlier_look_decided = decided_after in (None, look.n_labels)
-    if no_earlier_look_decided:  # none at all, or this one
-        below, above = _stagewise_reaches(look, looks, alpha, margin)
-    else:
-        below = above = look.reaches[look.number]
-    return float(look.middle - below), float(look.middle + above)
+    if no_earlier_look_decided:
+        return _stagewise_interval(look, looks, alpha, margin)
+    half_width = look.half_widths[look.number]
+    return float(look.middle - half_width), float(look.middle + half_width)
 
 
-def _stagewise_reaches(
+def _stagewise_interval(
     look: _LookTaken, looks: _Looks, alpha: float, margin: float
 ) -> tuple[float, float]:
-    """Return how far the stage-wise interval of a look reaches below and above the estimate.
+    """Return the stage-wise interval (low, high) of a look.
 
-    The stage-wise interval allows for the earlier looks, which could have decided and did not. It is
-    computed for a normal estimate (`_stagewise_distances`); numbers of standard errors are
-    translated from Student's distribution to the normal one and back.
+    This interval allows for the earlier looks, which could have decided and did not. It is computed for
+    a normal estimate (`_stagewise_distances`), but the error of the estimate is estimated, too. So the
+    estimate in standard errors is translated from Student's distribution to the normal one, and the
+    distances of the limits are translated back.
     """
-    # the estimate in standard errors, as a normal one (stdtr: Student's probability; ndtri: normal
-    # quantile); beyond 8 the probabilities cannot be told from 0 and 1
+    # stdtr: Student's probability; ndtri: normal quantile; beyond 8 it is infinite in floating point
     z = np.clip(ndtri(stdtr(look.freedom, look.middle / look.error)), -8, 8)
     margin_in_errors = 0.0  # 0: the look did not decide "within the margin"
     if look.decision == "within the margin":
-        margin_in_errors = margin / look.reaches[look.number] * looks.limits[look.number]
+        margin_in_errors = margin / look.half_widths[look.number] * looks.limits[look.number]
     distances = _stagewise_distances(z, look.number, looks, alpha, margin_in_errors)
     below, above = -look.error * stdtrit(look.freedom, ndtr(-distances))
-    return below, above
+    return float(look.middle - below), float(look.middle + above)
 
 
 def _check_questions(proxies: pd.DataFrame, labels: pd.Series[float], n_settled: int) -> None:
@@ -330,22 +332,24 @@ def _first_proxy(means: pd.Series[float]) -> tuple[str, float | None]:
 
 
 def _labels_to_decide(last: _LookTaken, looks: _Looks, margin: float) -> int | None:
-    """Return the number of labels at the first look, from the last one taken on, that decides if the
-    estimate stays; None if no look does. The error falls as that of n draws without replacement.
+    """Return the number of labels at the first look that would decide if the estimate stays as it is,
+    from the last look taken on; None if no look would.
+
+    Half widths are expected to fall as the root of the information grows.
     """
     now = last.number
-    expected_reaches = last.reaches * np.sqrt(looks.information[now] / looks.information)
-    for count, reach in zip(looks.counts[now:], expected_reaches[now:], strict=True):
-        if _decision(last.middle, reach, margin) != "undecided":
+    expected = last.half_widths * np.sqrt(looks.information[now] / looks.information)
+    for count, half_width in zip(looks.counts[now:], expected[now:], strict=True):
+        if _decision(last.middle, half_width, margin) != "undecided":
             return int(count)
     return None
 
 
-def _decision(middle: float, reach: float, margin: float) -> str:
-    """Return the decision of an estimate with the interval `middle` +- `reach`."""
-    if abs(middle) > reach:
+def _decision(middle: float, half_width: float, margin: float) -> str:
+    """Return the decision of an estimate with the interval `middle` +- `half_width`."""
+    if abs(middle) > half_width:
         return "better" if middle > 0 else "worse"
-    return "within the margin" if abs(middle) + reach <= margin else "undecided"
+    return "within the margin" if abs(middle) + half_width <= margin else "undecided"
 
 
 def _final_decision(decision: str, low: float, high: float, margin: float) -> str:
@@ -383,27 +387,30 @@ class _Looks(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _looks(size: int, alpha: float) -> _Looks:
-    """Plan a sequential test, which may decide at several looks, while `size` questions are labelled one
-    after the other.
+    """Plan the looks of a sequential test, which may decide at each of them, while `size` questions are
+    labelled one after the other.
 
-    Each look has its number of labels, the information (about the number of labels; more if few questions
-    are left), and the limit of the score: beyond so many standard errors it decides. Over all looks a
-    false decision has probability `alpha`, which is spent as the information grows.
-    The limits are found by numerical integration (Armitage, McPherson & Rowe 1969): the score is a
-    Brownian motion in the time of the information.
+    A look has a number of labels, an information (about the number of labels; more if few questions are
+    left), and a limit: it decides if the estimate is more than this number of standard errors from 0.
+    Over all looks a false decision has the probability `alpha`: each look spends a part of it, as the
+    information grows.
+
+    The limits are found by numerical integration (Armitage, McPherson & Rowe 1969). The score (the
+    estimate times the information) is a Brownian motion whose time is the information.
     """
     # with all questions labelled the information would be infinite: the mean is known then
     counts = _label_counts(size)
     information = counts * size / (size - counts)
-    # what each look adds to the part of alpha that is spent
-    alpha_of_looks = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
+    spent = alpha * information / (information + _HALF_SPENT)  # the part of alpha up to each look
     undecided = _START  # the distribution of the score where no look so far has decided
     limits: list[float] = []
-    for information_now, alpha_of_look in zip(information, alpha_of_looks, strict=True):
+    for information_now, alpha_of_look in zip(
+        information, np.diff(spent, prepend=0.0), strict=True
+    ):
         limit = _limit_with_level(undecided, information_now, alpha_of_look)
         limits.append(limit)
-        # the score is the estimate times the information: its standard error is the root of it
-        undecided = undecided.at_look(information_now, 0.0, limit * math.sqrt(information_now))
+        standard_error = math.sqrt(information_now)  # of the score
+        undecided = undecided.at_look(information_now, 0.0, limit * standard_error)
     return _Looks(counts, information, np.array(limits))
 
 
@@ -427,23 +434,24 @@ class _Undecided(NamedTuple):
     information: float
 
     def at_look(self, information: float, low: float, high: float) -> _Undecided:
-        """Return the distribution of the score after the next look, if that look is undecided, too: if
-        the score is from `low` to `high`, or from -`high` to -`low`.
+        """Return the distribution of the score at the next look, where that look is undecided, too: where
+        the absolute score is from `low` to `high`.
 
-        The score changes by a normal step from this look to the next; the integral over the old scores
-        is a weighted sum over nodes (Gauss).
+        From this look to the next, the score changes by a normal step. Its density is an integral over
+        the old scores, which is computed as a weighted sum over nodes (Gauss's quadrature).
 
         Args:
-            information: at the next look.
-            low, high: limits of the size of the score.
+            information: the information at the next look.
+            low: the smallest absolute score for which the next look is undecided.
+            high: the largest one.
         """
-        step = math.sqrt(information - self.information)  # the standard deviation of the change
+        deviation = math.sqrt(information - self.information)  # of the step
         half = (high - low) / 2
         positive = low + half * (_NODES + 1)  # the nodes, moved from [-1, 1] to [low, high]
         scores = np.concatenate([-positive, positive])
-        steps = (scores[:, None] - self.scores) / step
+        steps = (scores[:, None] - self.scores) / deviation
         # the normal density of each step (new scores, old scores)
-        density = np.exp(-(steps**2) / 2) / math.sqrt(2 * math.pi) / step
+        density = np.exp(-(steps**2) / 2) / math.sqrt(2 * math.pi) / deviation
         mass = half * np.tile(_WEIGHTS, 2) * (density @ self.mass)
         return _Undecided(scores, mass, information)
 
@@ -452,14 +460,14 @@ _START = _Undecided(scores=np.zeros(1), mass=np.ones(1), information=0.0)
 
 
 def _limit_with_level(undecided: _Undecided, information: float, level: float) -> float:
-    """Return the number of standard errors that the score exceeds at the next look, in either direction,
+    """Return the number z of standard errors that the score exceeds at the next look, in either direction,
     with probability `level`; `information` is the information at that look.
     """
     root = math.sqrt(information)
     step = math.sqrt(information - undecided.information)
 
-    # brentq finds the z at which this is 0: the probability of a score beyond z, less `level`
     def excess(z: float) -> float:
+        """Compute the probability of a score beyond z, less `level`."""
         p_beyond: float = 2 * undecided.mass @ ndtr((undecided.scores - z * root) / step)
         return float(p_beyond - level)
 
@@ -467,37 +475,42 @@ def _limit_with_level(undecided: _Undecided, information: float, level: float) -
 
 
 def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
-    """Return how many standard errors the confidence limits are below and above an estimate that is `z`
-    errors from 0 at the look `now`, the first that decides.
+    """Return how far the two confidence limits are below and above the estimate at the look `now`, the
+    first that decides. All distances are in standard errors at this look.
 
-    A limit is the true difference (drift) under which an outcome so large, or so small, has the
-    probability alpha / 2. Outcomes are ordered from small to large: first "worse", and a later look is
-    larger; then "within the margin", by the estimate, at any look; then "better", and an earlier look is
-    larger (stage-wise order; with a margin: Emerson & Fleming 1990).
+    The lower limit is the true difference (drift) for which an outcome at least as large as the observed
+    one has the probability alpha / 2; for the upper limit, one at least as small. The order of the
+    outcomes, from small to large (stage-wise order; with a margin: Emerson & Fleming 1990):
+
+    1. "worse", where a later look is larger;
+    2. "within the margin" at any look, where a larger estimate is larger;
+    3. "better", where an earlier look is larger.
 
     Args:
-        margin: in standard errors of this look; 0 if the look decided for "better" or "worse".
+        z: the estimate.
+        margin: the margin; 0 if the look decided for "better" or "worse".
     """
     roots = np.sqrt(looks.information)
-    # no outcome after this look can be larger, unless it ends within the margin
+    # without a margin the looks end with this one, and the estimate takes the place of its limit
     limits = looks.limits if margin else np.append(looks.limits[:now], z)
-    # true differences to try, in standard errors of this look; the limits are interpolated among
-    # them
-    drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)
+    drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)  # to try: limits are interpolated
     slopes = drifts[:, None] / roots[now]  # of the score, per unit of information
-    p_larger = np.zeros(len(drifts))  # the probability of a larger outcome under each drift
+    p_larger = np.zeros(len(drifts))  # the probability of a larger outcome for each drift
     undecided = _START
     for root, limit in zip(roots, limits, strict=False):
-        within = max(min(margin * root / roots[now] - limit, limit), 0.0)  # |z| "within the margin"
-        this_estimate = np.clip(z * root / roots[now], -within, within)
+        # the margin and the estimate, in standard errors at this look of the loop
+        margin_here = margin * root / roots[now]
+        z_here = z * root / roots[now]
+        # the largest |estimate| whose whole interval is within the margin
+        within = max(min(margin_here - limit, limit), 0.0)
         p_larger += _p_beyond(limit, undecided, root, slopes)  # "better"
-        # "within the margin", by a larger estimate: from this estimate to the largest one
-        p_larger += _p_beyond(this_estimate, undecided, root, slopes)
+        # "within the margin", with an estimate from the observed one up to `within`
+        p_larger += _p_beyond(np.clip(z_here, -within, within), undecided, root, slopes)
         p_larger -= _p_beyond(within, undecided, root, slopes)
         undecided = undecided.at_look(root**2, within * root, limit * root)
         if not undecided.mass.any():
             break
-    if margin:  # an outcome that is open to the end has no error: its estimate is the drift
+    if margin:  # if no look decides, all questions are labelled, and the estimate is the drift
         p_open = _likelihood_ratios(slopes, undecided) @ undecided.mass
         p_larger += (drifts >= z) * p_open
     low, high = np.interp([alpha / 2, 1 - alpha / 2], p_larger, drifts)
@@ -505,12 +518,12 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
 
 
 def _p_beyond(z: float, undecided: _Undecided, root: float, slopes: Floats) -> Floats:
-    """Return the probability that no look decides before the next one, and that the score then is more
-    than `z` standard errors above 0; under each drift (drifts,).
+    """Return the probability that no look so far decides, and that at the next look the score is more
+    than `z` standard errors above 0; for each true difference (drifts,).
 
     Args:
-        root: the root of the information at that look.
-        slopes: each drift, as the growth of the score per unit of information (drifts, 1).
+        root: the root of the information at the next look.
+        slopes: the growth of the score per unit of information for each true difference (drifts, 1).
     """
     step = math.sqrt(root**2 - undecided.information)
     tails = ndtr((undecided.scores - z * root) / step + slopes * step)
@@ -519,8 +532,11 @@ def _p_beyond(z: float, undecided: _Undecided, root: float, slopes: Floats) -> F
 
 
 def _likelihood_ratios(slopes: Floats, undecided: _Undecided) -> Floats:
-    """Return how much likelier each score is under each drift than under none (drifts, scores)."""
-    # of Brownian motions with and without a drift, which differ by the last score alone
+    """Return how much likelier each score is with each slope than without one (drifts, scores).
+
+    It is the likelihood ratio of a Brownian motion with and without a drift, which depends on the last
+    score alone.
+    """
     ratios: Floats = np.exp(slopes * undecided.scores - slopes**2 * undecided.information / 2)
     return ratios
 
