@@ -28,8 +28,11 @@ _REQUESTED = {"scored", "judge_failed", "unreadable", "no_claims"}
 
 
 def judged_frame(judgements: Judgements) -> pd.DataFrame:
-    """Return a row per requested judgement: configuration ("" for a sequence of judgements), query_id,
-    criterion, judge (Float64, missing = unscored).
+    """Return a row per judgement that a judge was asked for: configuration ("" for a sequence of
+    judgements), query_id, criterion, judge (Float64, missing = unscored).
+
+    Raises:
+        DataError: no answer was judged, a value is outside [0, 1], or an answer has two judgements.
     """
     by_name = judgements if isinstance(judgements, Mapping) else {"": judgements}
     rows = []
@@ -50,7 +53,8 @@ def human_frame(human: Human) -> pd.DataFrame:
     human (float); missing texts are "".
 
     Raises:
-        DataError: a column is missing, a value is not a number from 0 to 1, or no label has a value.
+        DataError: a column is missing, a value is not a number from 0 to 1, no label has a value, or an
+            annotator has two labels of the same answer.
     """
     frame = pd.DataFrame(human)
     columns = ["query_id", "criterion", "value"]
@@ -98,24 +102,25 @@ def _check_values(frame: pd.DataFrame, keys: list[str], column: str, what: str) 
 def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
     """Return the human labels (as `human_frame`) with the judge's value in the column `judge`.
 
-    Labels without a requested judgement are left out, with a warning that counts them.
+    Labels of answers that no judge was asked about are left out, with a warning that counts them. If
+    one side has no names of configurations, it gets the name of the other side's only configuration.
 
     Raises:
-        DataError: no label has a judgement, or only one side names several configurations.
+        DataError: no label has a judgement, or one side has no names and the other has several.
     """
     judged = judged_frame(judgements)
     labels = human_frame(human)
     judged_names = set(judged["configuration"])
     labelled_names = set(labels["configuration"])
-    names = judged_names | labelled_names  # "" stands for no name
-    if "" in names:  # a side that does not name its configuration is of the other side's only one
+    names = judged_names | labelled_names
+    if "" in names:  # a side has no names
         if len(judged_names) > 1 or len(labelled_names) > 1:
             raise DataError(
                 f"judgements are of the configurations {sorted(judged_names)}, human labels of "
                 f"{sorted(labelled_names)}; name both: {{configuration: judgements}}, and the "
                 "column `configuration` of the labels"
             )
-        name = max(names)  # the name on one side, "" on the other
+        name = max(names)  # any name comes after ""
         judged["configuration"] = name
         labels["configuration"] = name
     # a row per label; the column `_merge` is "both" where there is a judgement
@@ -237,10 +242,10 @@ def _pairs_of_people(labels: pd.DataFrame) -> npt.NDArray[np.object_]:
 def _statistics_with_intervals(
     values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int
 ) -> pd.DataFrame:
-    """Return a row per statistic of the scale, with its bootstrap interval (accuracy: Wilson's).
+    """Return a row per statistic of the scale, with its interval: Wilson's for accuracy, else bootstrap.
 
-    The columns of `values` are the first rater's value, the second rater's and the query; a row per
-    pair of values.
+    `values` has a row per pair of values: the first rater's, the second rater's, and the query. A
+    statistic that cannot be computed is NaN, and has no interval.
     """
     query, query_ids = pd.factorize(values[:, 2])
     n_queries = len(query_ids)
@@ -253,14 +258,13 @@ def _statistics_with_intervals(
         # the first draw is the data themselves, the others are resamples
         value, *resampled = statistics.get(name, [math.nan])
         resampled = [number for number in resampled if math.isfinite(number)]
-        low = high = math.nan
+        low = math.nan
+        high = math.nan
         has_interval = math.isfinite(value) and len(resampled) > 0
-        # for accuracy Wilson's interval, because no resample of 30 right verdicts has a wrong one:
-        # the bootstrap interval would have no width
         if has_interval and name == "accuracy":
-            # the accuracy within each query
-            rates = np.bincount(query, first == second) / np.bincount(query)
-            low, high = wilson_interval(rates.sum(), n_queries, alpha)
+            # no resample of 30 right verdicts has a wrong one: a bootstrap interval would have no width
+            accuracies = np.bincount(query, first == second) / np.bincount(query)  # of each query
+            low, high = wilson_interval(accuracies.sum(), n_queries, alpha)
         elif has_interval:
             low, high = np.quantile(resampled, [alpha / 2, 1 - alpha / 2])
         rows.append((name, value, low, high, len(values), n_queries))
@@ -284,10 +288,13 @@ def _statistics(
 ) -> dict[str, Floats]:
     """Compute each statistic of two raters in each draw: name -> (draws,), NaN where it is undefined.
 
+    All but accuracy compare the observed disagreement with the disagreement by chance.
+
     Args:
         first, second: values of each pair (pairs,).
         query: the number of the query of each pair (pairs,).
-        draws: the weight of each query in each draw (draws, queries).
+        draws: the weight of each query in each draw (a resample of the queries): (draws, queries).
+        scale: "nominal" or "ordinal".
     """
     levels, rates = _rates_of_values(first, second, query, draws)
     statistics = {"accuracy": np.trace(rates, axis1=1, axis2=2)}  # the rate of equal values
@@ -299,11 +306,13 @@ def _statistics(
 
 def _disagreements(levels: Floats, rates: Floats, scale: str) -> dict[str, tuple[Floats, Floats]]:
     """Return name of a statistic -> the observed disagreement of two raters, and the disagreement that
-    chance would give (draws,). Each statistic but accuracy is 1 - observed / by chance.
+    chance would give (draws,). The statistic is 1 - observed / by chance: Cohen's kappa (1960), kappa
+    weighted by squared distances (Cohen 1968), and AC1 (Gwet 2008).
 
     Args:
         levels: the values that occur (levels,).
-        rates: the rate of each two levels (draws, level of the first, level of the second).
+        rates: how often the raters give each combination of two levels (draws, level of the first rater,
+            level of the second).
         scale: a key of `SCALES`.
     """
     first_rates = rates.sum(axis=2)  # (draws, levels)
@@ -328,17 +337,22 @@ def _disagreements(levels: Floats, rates: Floats, scale: str) -> dict[str, tuple
 def _rates_of_values(
     first: Floats, second: Floats, query: npt.NDArray[np.int64], draws: Floats
 ) -> tuple[Floats, Floats]:
-    """Count how often the first rater gives one level and the second rater another one, in each draw.
+    """Return the levels (the values that occur, ascending, such as 0, 0.5 and 1), and how often two
+    raters give each combination of two levels, in each draw.
 
-    A level is a value that occurs, such as 0, 0.5 or 1. The arguments are those of `_statistics`.
+    Args:
+        first, second: the values of the two raters for each pair of values (pairs,).
+        query: the number of the query of each pair (pairs,).
+        draws: the weight of each query in each draw (draws, queries).
 
     Returns:
-        The levels, ascending, and the rate of each two levels among all pairs of values (draws, level
-        of the first, level of the second); the rates of a draw add up to 1.
+        The levels, and the rates of their combinations (draws, level of the first rater, level of the
+        second); the rates of a draw add up to 1.
     """
     levels = np.unique(np.concatenate([first, second]))
     k = len(levels)
-    cell = np.searchsorted(levels, first) * k + np.searchsorted(levels, second)  # of a k x k table
+    # a combination is a cell of a k x k table; cells are numbered row by row
+    cell = np.searchsorted(levels, first) * k + np.searchsorted(levels, second)
     counts_by_query = np.zeros((draws.shape[1], k * k))
     np.add.at(counts_by_query, (query, cell), 1.0)
     counts = (draws @ counts_by_query).reshape(-1, k, k)

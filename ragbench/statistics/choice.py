@@ -67,15 +67,15 @@ def within_margin(
     """Choose the cheapest (fastest, smallest) configuration that is proven to be within `margin` of
     the best.
 
-    The truly best configuration is unknown, so a configuration is proven only if it is not worse by
-    `margin` or more than *each* other one: its p-value is the largest of its one-sided p-values
-    (intersection-union, Berger 1982, in the manner of Hsu's 1984 comparisons with the best), which
-    needs no correction. Each holds its alpha for any distribution: an unseen question may lose as
-    much as the measure allows (Gaffke 2005, see `ragbench.statistics.intervals`), so a measure from
-    0 to 1 needs 59 queries for a margin of 0.05 and 149 for 0.02, even if none of them differs. For
-    the choice among several configurations the p-values are Holm-adjusted, so that the probability
-    of any wrong proof is at most alpha. A configuration that is not proven may still be as good: the
-    queries may be too few.
+    The truly best configuration is unknown. So a configuration is proven only if it is proven against
+    *each* other one that it is not worse by `margin` or more: its p-value is the largest of the
+    one-sided p-values against the others (intersection-union test, Berger 1982, as in Hsu's 1984
+    comparisons with the best). The p-values are valid for any distribution, since an unseen question
+    may lose as much as the measure allows (Gaffke 2005, see `ragbench.statistics.intervals`). So a
+    measure from 0 to 1 needs 59 queries for a margin of 0.05 and 149 for 0.02, even if no query
+    differs. The p-values of all configurations are Holm-adjusted: the probability of any wrong proof
+    is at most alpha. A configuration that is not proven may still be as good: the queries may be too
+    few.
 
     Args:
         scores_by_name: name -> tidy scores of the same queries; queries that not all have scored
@@ -211,13 +211,13 @@ def prove_within_margin(
 
 def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
     """Return for each configuration the p of "it is worse than some other by `margin` or more": the
-    largest p over all its rivals, the other configurations.
+    largest p over its rivals, the other configurations. NaN below two queries.
 
-    The p of one pair is slow to compute, and there are many pairs. So each configuration is compared
+    The p against one rival is slow to compute, and there are many. So a configuration is compared
     first with the rival that is furthest ahead in standard errors, and then only with rivals whose p may
-    be larger (an upper bound, `_largest_possible_p`). It needs no more rivals once its p is above 0.5,
-    which proves nothing, or if no rival can bring it above 1e-6, which proves everything. Without a
-    finite `width` p depends on standard errors alone, so the first rival is enough.
+    be larger, by an upper bound (`_largest_possible_p`). No more rivals are tried once p is above 0.5,
+    which proves nothing, or if no rival can bring it above 1e-6, which proves everything. With an
+    infinite `width` p depends on standard errors alone, so the first rival is enough.
 
     Args:
         values: (queries, configurations), higher is better.
@@ -226,8 +226,8 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
     n, n_columns = values.shape
     if n < 2:
         return np.full(n_columns, math.nan)
-    # matrices: a row for each configuration, a column for each rival; the margin is added to the
-    # difference, so that a positive lead means "not worse by the margin"
+    # The matrices have a row for each configuration and a column for each rival. The margin is added
+    # to the difference, so that a positive lead means "not worse by the margin".
     means = values.mean(axis=0)
     lead = np.subtract.outer(means, means) + margin
     variance = _variance_of_differences(values)
@@ -252,7 +252,8 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
         largest_p[columns] = np.maximum(largest_p[columns], p_values)
         possible_p[columns, rivals] = 0  # this rival is done
         may_be_larger = possible_p.max(axis=1) > np.maximum(largest_p, _NEGLIGIBLE)
-        columns = np.flatnonzero(may_be_larger & (largest_p < 0.5))
+        proves_nothing = largest_p >= 0.5
+        columns = np.flatnonzero(may_be_larger & ~proves_nothing)
         rivals = possible_p[columns].argmax(axis=1)
     return largest_p
 
@@ -270,24 +271,24 @@ def _variance_of_differences(values: Floats) -> Floats:
 
 
 def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> Floats:
-    """Return an upper bound of the p of "the mean is at most 0" of `n` values, from their mean and
-    variance alone; no value is below -`loss`. The bound is 1 where the mean is not above 0.
+    """Return an upper bound of Gaffke's p of "the mean is at most 0", from the mean and the variance of
+    `n` values alone; 1 where the mean is not above 0.
 
-    The p counts one more value than was observed, the unseen one, which is the worst: -`loss`. By
-    Chernoff p is at most exp(-sum(log(1 + s x))) over the values and the unseen one, for
-    every s. With this mean and variance the sum is smallest where values are either -`loss` or
-    one other (as in Bennett 1962), and the best s of those is the s of a binomial distribution.
+    No value is below -`loss`, and Gaffke's p counts one more value than was observed, -`loss` itself.
+    By Chernoff's bound p is at most exp(-sum(log(1 + s x))) over all these values x, for every s. Among
+    all values with this mean and variance, the sum is smallest if each value is -`loss` or one other
+    number (as in Bennett 1962). For two numbers the best s is known, as for a binomial distribution.
     """
     if loss <= 0:
         return np.zeros_like(mean)
     variance = variance * (n - 1) / n
-    # the two values with this mean and variance: -loss, and the other one
+    # the two numbers with this mean and variance, -loss and `other`, and how often each occurs
     mean_above_loss = np.maximum(mean, 0) + loss
     fraction_lost = variance / (variance + mean_above_loss**2)
     other = mean_above_loss + variance / mean_above_loss - loss
     n_lost = n * fraction_lost + 1  # with the unseen value
     n_other = n * (1 - fraction_lost)
-    # the sum of log(1 + s x) at the best s, over both
+    # the sum of log(1 + s x) at the best s, for each of the two numbers
     with np.errstate(divide="ignore", invalid="ignore"):
         sum_of_lost = n_lost * np.log(n_lost * (loss + other) / (other * (n + 1)))
         sum_of_other = n_other * np.log(n_other * (loss + other) / (loss * (n + 1)))

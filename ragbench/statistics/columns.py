@@ -107,11 +107,11 @@ class _Layout(NamedTuple):
     def of(cls, frame: pd.DataFrame, what: str) -> _Layout:
         """Find which rows of a frame have each measure, and the queries of these rows.
 
-        A row has a query_id and a measure. A measure with the same queries in the same order as the
-        measure before it shares its index.
+        A measure with the same queries in the same order as the measure before it shares the index of
+        that measure.
 
         Raises:
-            DataError: a row lacks its measure or query, or two rows have the same ones.
+            DataError: a row has no measure or no query, or two rows have the same measure and query.
         """
         try:
             measure_codes, names = pd.factorize(frame["measure"])  # -1 if it is missing
@@ -121,12 +121,11 @@ class _Layout(NamedTuple):
                 f"{what}: the id {exc.object!r} holds half of a surrogate pair; write the "
                 "character itself"
             ) from exc
-        is_lacking = (measure_codes < 0) | (query_codes < 0)
-        _check_rows(is_lacking, frame, f"{what}: a row lacks its query_id or measure")
+        lacks_code = (measure_codes < 0) | (query_codes < 0)
+        _check_rows(lacks_code, frame, f"{what}: a row lacks its query_id or measure")
         pairs = pd.Index(measure_codes * len(ids) + query_codes)  # a number per measure and query
-        _check_rows(
-            pairs.duplicated(), frame, f"{what}: two values; keep one row per query and measure"
-        )
+        is_repeated = pairs.duplicated()
+        _check_rows(is_repeated, frame, f"{what}: two values; keep one row per query and measure")
         # Collect for each measure its rows, and the index of the queries in these rows.
         layout = cls(frame["measure"], frame["query_id"], rows={}, indexes={})
         all_queries = pd.Index(ids)
@@ -134,7 +133,8 @@ class _Layout(NamedTuple):
         codes_of_index = np.arange(len(ids))
         for name, rows in zip(names, _rows_by_code(measure_codes), strict=True):
             codes_of_rows = query_codes[rows]
-            if not np.array_equal(codes_of_rows, codes_of_index):  # else share the last index
+            shares_index = np.array_equal(codes_of_rows, codes_of_index)
+            if not shares_index:
                 codes_of_index = codes_of_rows
                 index = all_queries.take(codes_of_index)
             layout.rows[str(name)] = rows
@@ -146,7 +146,7 @@ class _Layout(NamedTuple):
         return frame["measure"].equals(self.measures) and frame["query_id"].equals(self.queries)
 
     def table(self, frame: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
-        """Return measure -> values by query_id of a frame of this layout.
+        """Return measure -> its values by query_id, from a frame that has this layout.
 
         Raises:
             DataError: a value is not a finite number, or out of bounds.
@@ -223,14 +223,14 @@ def deviation(values: Floats) -> float:
 def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
     """Return the smallest and the largest value of a measure; infinite if it is unbounded.
 
-    Registered measures have the bounds of the registry, others 0 and 1. Both bounds are infinite if
-    one of `values` is beyond them (then it is another measure of the same name) or NaN: leave
-    unscored values out.
+    Registered measures have the bounds of the registry, others 0 and 1. But if one of `values` is
+    outside of these bounds, it is another measure of the same name: both bounds are then infinite.
+    They are infinite for NaN, too, so leave unscored values out.
 
     >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms"), bounds_of("of_my_own", np.array([3.0]))
     ((0.0, 1.0), (0.0, inf), (-inf, inf))
     """
-    # None: no bound; an unknown measure is taken as a fraction, until a value is outside of it
+    # None: no bound; an unknown measure is taken as a fraction
     low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (0.0, 1.0)
     lowest = -math.inf if low is None else low
     highest = math.inf if high is None else high
@@ -266,10 +266,13 @@ Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
 
 
 def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, pd.Series[float]]]:
-    """Return name -> measure -> values by query_id, with the same errors as `by_measure`.
+    """Return name -> measure -> values by query_id, for the scores of each configuration.
 
-    A layout holds the rows of each measure. Configurations of a sweep have their rows in one order, so
-    that the layout of the first one fits all, and the rows are searched once.
+    A layout knows in which rows of a frame each measure is. The configurations of a sweep have their
+    rows in the same order, so that one layout fits them all.
+
+    Raises:
+        DataError: as in `by_measure`.
     """
     tables = {}
     layout = None
@@ -283,8 +286,8 @@ def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, pd.Se
 
 
 def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]:
-    """Return the measures to compare by, each once: the given ones, as the scores call them, else
-    (None) all that every configuration has.
+    """Return the measures to compare by, each once, as the scores spell them: the given measures; if
+    `measures` is None, all measures that every configuration has.
 
     Raises:
         ConfigError: a given measure is missing in a configuration, or has different names in two, or
@@ -338,8 +341,8 @@ def _shared_measures(tables: Tables) -> list[str]:
 
 
 def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
-    """Return the values of two configurations on the queries that both scored, and the number of
-    queries that either left unscored.
+    """Return the values of two configurations by a measure on the queries that both scored, and the
+    number of the other queries, which at least one side left unscored.
 
     Raises:
         ComparisonError: the two do not have the same queries.

@@ -265,7 +265,7 @@ def compare_all(
     # which measures are compared, which of them decides, and which questions belong together
     tables = tables_of(scores_by_name)
     chosen = chosen_measures(tables, measures)
-    decides = chosen[0] if measures else _deciding(tables, baseline, chosen)
+    decides = chosen[0] if measures else _deciding_measure(tables, baseline, chosen)
     words = questions_of(scores_by_name[baseline], questions)
     clusters = clusters_of(_all_queries(tables[baseline]), words)
     # for each contender and measure: its row, its differences by cluster, their number and spread
@@ -278,7 +278,7 @@ def compare_all(
         for measure in chosen:
             pair = paired(tables, baseline, name, measure)
             part = Clustered.of(pair, clusters)
-            rows.append({"name": name, **_row(pair, measure)})
+            rows.append({"name": name, **_descriptive_columns(pair, measure)})
             parts.append(part)
             pilots.append(_pilot(pair, part, measure))
     # all intervals at once; none may pass the largest possible difference, `width`
@@ -316,20 +316,18 @@ def _decide(
     n_dropped: int,
     not_possible: str,
 ) -> None:
-    """Add the columns of the decision to the rows of a comparison, in place; `compare` describes them.
-
-    Rows of other measures than `decides` have no reason and no decision ("").
+    """Add the columns of the decision to the rows of a comparison, in place: reason, p_adjusted,
+    p_likely_adjusted, n_tests, decision, loss_rate_to_overturn, n_to_decide (`compare` describes them).
 
     Args:
         rows: a row for each contender and measure, without these columns.
-        pilots: of each row, the number, spread and range of its differences.
-        n_clusters: of each row, the number of clusters of questions.
-        decides: the measure that decides.
+        pilots: the number, spread and range of the differences of each row.
+        n_clusters: the number of independent questions of each row.
+        decides: the measure that decides; `reason` and `decision` of other measures are "".
         alpha, margin: as in `compare`.
-        n_dropped: so many more p-values of 1 count in the adjustment.
+        n_dropped: the number of further tests, whose p-values count as 1 in the adjustment.
         not_possible: why no decision is possible; "" if one may be.
     """
-    # why a row has no decision
     for row, n in zip(rows, n_clusters, strict=True):
         row["reason"] = ""
         if row["measure"] == decides:
@@ -345,28 +343,28 @@ def _decide(
         adjusted = adjusted_p_values(tested_p, n_dropped)
         for row, p in zip(rows, adjusted, strict=True):
             row[adjusted_column] = p
-    # the decision, and what belongs to a likely and to an undecided one
+    # the decision, and the columns of likely and of undecided ones
     for row, pilot in zip(rows, pilots, strict=True):
-        reach = margin * pilot.width  # the largest difference that does not matter
+        margin_in_units = margin * pilot.width
         row["n_tests"] = n_tests
         row["decision"] = ""
         if row["measure"] == decides:
-            row["decision"] = _decision(row, alpha, reach)
+            row["decision"] = _decision(row, alpha, margin_in_units)
         row["loss_rate_to_overturn"] = math.nan
         if row["decision"] in ("likely better", "likely worse") and math.isfinite(pilot.width):
             row["loss_rate_to_overturn"] = abs(row["difference"]) / pilot.width
         row["n_to_decide"] = math.nan
         if row["decision"] == "undecided":
-            n_needed = pilot.n_to_decide(row["difference"], reach, alpha / n_tests)
+            n_needed = pilot.n_to_decide(row["difference"], margin_in_units, alpha / n_tests)
             # the pilot counts independent observations, the column questions
             row["n_to_decide"] = math.ceil(n_needed * row["n"] / pilot.n)
 
 
-def _deciding(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
+def _deciding_measure(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
     """Return the measure that a leaderboard of these configurations ranks by.
 
-    It is a measure of retrieval, unless all configurations have the same values by it: then they
-    differ in their answers alone, and a measure of answers ranks them, if there is one.
+    It is a measure of retrieval. But if all configurations have the same values of this measure, they
+    differ in their answers alone: then it is a measure of answers, if there is one.
     """
     table = tables[baseline]
     n_scored = {name: int(table[name].notna().sum()) for name in measures}
@@ -386,20 +384,21 @@ def _too_few(n: int) -> str:
     return f"only {questions} scored by both; a decision takes {MIN_QUESTIONS} or more"
 
 
-def _decision(row: Mapping[str, Any], alpha: float, reach: float) -> str:
+def _decision(row: Mapping[str, Any], alpha: float, margin: float) -> str:
     """Return the first decision that holds, in the order of DECISIONS.
 
     Args:
         row: a row of a comparison with reason, gain (the difference, above 0 if the contender is
             better), ci_low, ci_high, p_adjusted and p_likely_adjusted.
         alpha: the probability of a wrong decision.
-        reach: the largest difference that does not matter; infinite for a measure without bounds.
+        margin: the largest difference that does not matter, in the unit of the measure; infinite for a
+            measure without bounds, which is then never within it.
     """
     if row["reason"]:
         return "not possible"
     if row["p_adjusted"] < alpha:
         return "better" if row["gain"] > 0 else "worse"
-    if math.isfinite(reach) and -reach < row["ci_low"] and row["ci_high"] < reach:
+    if math.isfinite(margin) and -margin < row["ci_low"] and row["ci_high"] < margin:
         return "within the margin"
     if row["p_likely_adjusted"] < alpha:
         return "likely better" if row["gain"] > 0 else "likely worse"
@@ -428,16 +427,19 @@ _NUMBERS = (
 ).split()
 
 
-def _row(pair: Pairs, measure: str) -> dict[str, object]:
-    """Return the columns of `compare` that do not depend on the decision, for two configurations."""
+def _descriptive_columns(pair: Pairs, measure: str) -> dict[str, object]:
+    """Return the columns of `compare` that describe the pairs of two configurations, without a test: from
+    the means to the counts of queries. `gain` is the difference, above 0 if the contender is better.
+    """
     difference = pair.difference
     gain = difference if higher_is_better(measure) else -difference
-    effect = math.nan  # every query gains the same, or there is no query
-    if len(difference) and np.abs(difference).max() <= TIE:
-        effect = 0.0
     spread = deviation(difference)
     if spread > TIE:
         effect = mean(difference) / spread
+    elif len(difference) and np.abs(difference).max() <= TIE:  # no query differs
+        effect = 0.0
+    else:  # every query differs by the same, or there is no query
+        effect = math.nan
     return {
         "measure": measure,
         "baseline": mean(pair.before),
@@ -456,11 +458,11 @@ def _row(pair: Pairs, measure: str) -> dict[str, object]:
 def difference_intervals(
     parts: Sequence[Clustered], pilots: Sequence[Pilot], alpha: float
 ) -> Intervals:
-    """Compute the safe interval of each mean difference, and the p of the difference 0.
+    """Compute the safe interval of each mean difference, and the p of "the difference is 0".
 
     The interval is Tango's (method "score") if all values are 0 or 1, the questions are independent,
-    and each configuration won at least one question; `cluster_interval` if clusters are of uneven
-    length; else `safe_intervals`.
+    and each configuration won at least one question. Otherwise it is `cluster_interval` if the clusters
+    have different lengths, else `safe_intervals`.
 
     Args:
         parts: the differences of each comparison, by cluster.

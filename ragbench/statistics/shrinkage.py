@@ -26,20 +26,18 @@ class ExpectedGain(NamedTuple):
 def expected_gain(gains: pd.DataFrame, *, seed: int = 0) -> ExpectedGain:
     """Compute how much of the observed gain of the best configuration to expect on new questions.
 
-    The best of many is partly the luckiest. Empirical Bayes estimates the luck: the observed gains
-    are shrunk towards their mean until their variance is the observed variance minus the variance of
-    sampling, and serve as true gains; errors with the covariance of the observed means are added many
-    times; and the mean error of the configuration that wins each time, if that is not the baseline,
-    is subtracted from the observed gain. Configurations with similar answers have similar errors, so
-    that their number alone does not count.
+    The best of many is partly the luckiest. Its luck is estimated by empirical Bayes, and subtracted
+    from the observed gain:
 
-    On the five collections of the chunking study (100 to 124 configurations; 40 random questions
-    choose among 2, 3, 4, 8, 16 or 38 of them, and the others measure; 400 times) the mean of promised
-    minus real gain is +.006 to +.038 by `observed`; by `expected` it was -.006 to +.010, and up to
-    +.013 in one of 25 cells of a second run of 200.
+    1. Estimate true gains: shrink the observed gains towards their mean, until their variance is the
+       observed variance minus the variance of sampling.
+    2. Many times, add random errors, with the covariance of the observed mean gains, and let the best
+       configuration win.
+    3. The luck is the mean error of the winners; draws in which the baseline wins are left out.
 
-    It supposes that the winner was chosen by these gains. If `observed` is not above 0, nothing is
-    promised, and `expected` equals `observed`.
+    Configurations with similar answers have similar errors, so that more of them do not mean more luck.
+    The winner must have been chosen by these gains. If `observed` is 0 or less, `expected` equals
+    `observed`.
 
     Args:
         gains: a row per configuration other than the baseline (the index names them), a column per
@@ -72,15 +70,15 @@ def expected_gain(gains: pd.DataFrame, *, seed: int = 0) -> ExpectedGain:
 
 
 def _expected_luck(gains: Floats, seed: int) -> float:
-    """Estimate how much of the best configuration's mean gain is luck.
+    """Estimate how much of the best configuration's mean gain is luck; 0 if the baseline always wins.
 
-    The best of many was lucky, too. So the choice is repeated with drawn errors: true gains are
-    estimated, errors with the covariance of the observed means are added, and the mean error of the
-    winners is the luck.
+    The best of many was lucky, too. So the choice is repeated with random errors: true gains are
+    estimated, errors with the covariance of the observed means are added, and the luck is the mean
+    error of the winners.
 
     Args:
-        gains: over the baseline (configurations, questions).
-        seed: of the draws.
+        gains: the gains over the baseline (configurations, questions).
+        seed: the seed of the errors.
     """
     n_questions = gains.shape[1]
     with_baseline = np.vstack([np.zeros(n_questions), gains])  # the baseline is row 0

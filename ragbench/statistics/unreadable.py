@@ -22,7 +22,8 @@ _STRENGTH = {"better": 2, "likely better": 1, "likely worse": -1, "worse": -2}
 def bounds_of_mean(
     measure: str, scores: pd.DataFrame, unreadable: Unreadable
 ) -> tuple[float, float] | None:
-    """Compute the range of a mean, as some verdicts of the judge could not be read.
+    """Compute the range in which the mean of a measure would be if the verdicts that could not be read
+    were known.
 
     Every missing verdict is filled in with the lowest, and with the highest value of the measure.
     None if no verdict is missing, or the measure is not among the scores.
@@ -48,20 +49,20 @@ def compare_readable(
     measures: str | Sequence[str] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Compare as `compare_all` does; if the fraction of missing verdicts of a measure differs between
-    the configurations, decide by the worse bound.
+    """Compare as `compare_all` does; but if the fraction of missing verdicts of a measure differs between
+    the configurations, decide by the worst case.
 
     The missing verdicts of such a measure are filled in twice: with the lowest value for the
-    contenders and the highest for the baseline, and the reverse. ci_low to ci_high then spans both
-    intervals, p is the larger one (1 if the two point in opposite directions), and `decision` is the
-    weaker decision, "undecided" if they disagree. `interval` ends in ", worse bound";
+    contenders and the highest for the baseline, and the reverse. ci_low to ci_high then spans all
+    intervals, p is the largest one (1 if the differences have opposite signs), and `decision` is the
+    weakest decision, "undecided" if they disagree. `interval` ends in ", worse bound";
     `unreadable_note` states the fractions. Means, difference, wins and n are computed from the
     verdicts that were read.
 
     Args:
         scores_by_name: configuration -> tidy scores.
         baseline: the configuration that the others are compared with.
-        unreadable: configuration -> measure -> queries.
+        unreadable: configuration -> measure -> the queries whose verdict is missing.
         measures, options: as in `compare_all`.
     """
     observed = compare_all(scores_by_name, baseline, measures=measures, **options)
@@ -142,22 +143,23 @@ def _filled_by_bounds(
 
 
 def _weakest_comparison(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.DataFrame:
-    """Return the first comparison, with intervals, p-values and decisions that hold in all `tables`.
+    """Return a comparison that is as cautious as the most cautious of several comparisons of the same
+    configurations and measures.
 
-    The tables have the same rows. Means and differences are the first table's; `measures` are the
-    ones that are decided by the worse bound, and marked so in `interval`.
+    The interval of a row spans the intervals of all `tables`, p is the largest p, and the decision is
+    the weakest. The other columns are those of the first table. For the given `measures`, "worse bound"
+    is added to the column `interval`.
     """
     result = pd.DataFrame(tables[0])
     for label in result.index:
         rows = [table.loc[label] for table in tables]
         result.loc[label, "ci_low"] = min(row["ci_low"] for row in rows)
         result.loc[label, "ci_high"] = max(row["ci_high"] for row in rows)
-        # the largest p holds in all tables, unless the difference changes its direction: then
-        # nothing is shown, and p is 1
         have_same_sign = len({row["difference"] > 0 for row in rows}) == 1
         for column in ("p_value", "p_adjusted", "p_likely", "p_likely_adjusted"):
             known = [row[column] for row in rows if not pd.isna(row[column])]
             if known:
+                # without a common direction nothing is shown
                 result.loc[label, column] = max(known) if have_same_sign else 1.0
         decision = weakest_decision([row["decision"] for row in rows])
         result.loc[label, "decision"] = decision
@@ -169,8 +171,9 @@ def _weakest_comparison(tables: Sequence[pd.DataFrame], measures: Sequence[str])
 
 
 def weakest_decision(decisions: Sequence[str]) -> str:
-    """Return the decision that holds in all cases: the weakest if all are on one side, else
-    "undecided"; "not possible" if the first decision is.
+    """Return the decision that holds in several cases: the weakest of the decisions if all are for
+    better, or all for worse, else "undecided". Equal decisions are returned as they are, and "not
+    possible" is returned if the first decision is.
 
     >>> weakest_decision(["better", "likely better"]), weakest_decision(["better", "undecided"])
     ('likely better', 'undecided')
@@ -180,8 +183,8 @@ def weakest_decision(decisions: Sequence[str]) -> str:
     if len({*decisions}) == 1 or decisions[0] == "not possible":
         return decisions[0]
     strengths = [_STRENGTH.get(decision, 0) for decision in decisions]
-    is_one_side = min(strengths) > 0 or max(strengths) < 0
-    if not is_one_side:
+    have_same_direction = min(strengths) > 0 or max(strengths) < 0
+    if not have_same_direction:
         return "undecided"
     weakest = min(strengths, key=abs)
     return decisions[strengths.index(weakest)]
