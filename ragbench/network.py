@@ -84,7 +84,7 @@ class Bounds:
                 """Send a request, as every method of the client does, within the bounds."""
                 return exchange(super().send, request, options)
 
-        # redirects are followed where `_check` refuses those to another host
+        # with `same_host`, httpx follows redirects, and `_check` refuses those to another host
         client = BoundedClient(
             event_hooks={"response": [self._check]}, follow_redirects=self._same_host, **options
         )

@@ -182,12 +182,13 @@ _open_bars: list[Progress] = []
 def progress_bar(
     total: int | None, label: str, unit: str = "items", *, initial: int = 0
 ) -> Iterator[Progress]:
-    """Yield a `Progress`, which shows a line with the rate and the time left after two seconds, and
-    removes it at the end; logs and notebooks that papermill runs show none.
+    """Yield a `Progress`, which shows a line of progress if the block takes more than two seconds: the
+    count, the rate and the time left. The line is removed at the end.
 
-    The line is shown on a terminal and in Jupyter, and written to the file that RAGBENCH_PROGRESS
-    names (the file of a job, which a server shows). `total` is None if it is not known. A bar of one
-    unit inside another bar shows no line: the outer bar's line says more.
+    The line is shown on a terminal and in Jupyter, but not in logs and in notebooks that papermill
+    runs. It is also written to the file that RAGBENCH_PROGRESS names (the file of a job, which a
+    server shows). `total` is None if it is not known. A bar of one unit inside another bar shows no
+    line, because the outer bar's line tells more.
 
     >>> with progress_bar(10, "searching", "queries") as bar:
     ...     bar.update(10)

@@ -471,8 +471,8 @@ def find_measure(name: str) -> Measure | None:
 
 @lru_cache(maxsize=4096)
 def _registered(name: str) -> Measure | None:
-    """Return the measure of a name as `find_measure`, without the measures of `declared`; None if no
-    measure has the name.
+    """Return the built-in or registered measure of a name; None if there is none. Measures that are
+    known only in a block of `declared` are not found; `find_measure` finds them.
 
     Names are tried in this order: exactly as one of the user's own measures; with options, as
     "P(rel=2)@5"; by its usual name or an alias, of a single measure or of a family such as "P@{k}"; in
@@ -543,7 +543,7 @@ def _member_of_family(family: Measure, varying_part: str, value: str) -> Measure
 
 
 def measure_of(name: str) -> Measure:
-    """Return the measure of this name, in any case.
+    """Return the measure of this name; capital and small letters are the same.
 
     >>> measure_of("recall@5").name
     'R@5'
@@ -635,7 +635,7 @@ def call_of_measure(measure: Measure) -> str:
 
 def named_among(name: str, known: Iterable[str]) -> str:
     """Return the known name that `name` refers to: the same name, another name of the same measure, or
-    the same name in another case.
+    the same name with other capital letters.
 
     >>> named_among("ndcg@10", ["nDCG@10", "my_measure"]), named_among("MY_measure", ["nDCG@10", "my_measure"])
     ('nDCG@10', 'my_measure')
@@ -652,7 +652,7 @@ def named_among(name: str, known: Iterable[str]) -> str:
         return name
     if measure is not None and measure.name in names:
         return measure.name
-    # of names that differ in their case alone the first one counts: it comes last here
+    # of names that differ in capital letters alone the first one counts: it comes last here
     name_of_folded = {candidate.casefold(): candidate for candidate in reversed(names)}
     same_in_other_case = name_of_folded.get(str(name).casefold())
     if same_in_other_case is not None:
@@ -666,10 +666,12 @@ def named_among(name: str, known: Iterable[str]) -> str:
 
 
 def _message_not_measured(name: object, measure: Measure | None, names: list[str]) -> str:
-    """Return the message that `name` is not among the measured `names`.
+    """Return the message of an error: there are no scores of a measure.
 
     Args:
-        measure: the measure with this name; None if there is none: the name is unknown.
+        name: the name of the measure, as the user wrote it.
+        measure: the measure of this name; None for an unknown name.
+        names: the measures that have scores.
 
     >>> _message_not_measured("recall@5", measure_of("R@5"), ["AP"])
     'R@5 was not measured here. Measured: AP'
@@ -677,17 +679,18 @@ def _message_not_measured(name: object, measure: Measure | None, names: list[str
     "unknown measure 'answer_relevancy': llm_relevance was not measured here"
     """
     meant = measure or expected_measure(str(name))
-    # the measured one that comes nearest, such as R@5 for "recall"; "" if none is like it
+    # the measured one that an unknown name means, such as R@5 for "recall"; "" if there is none
     near = "" if measure else measured_as(str(name), names)
-    problem = unknown("measure", name, names, near=near)
+    message_unknown = unknown("measure", name, names, near=near)
     if meant is None or near:
-        return problem
+        return message_unknown
     subject = meant.name if measure else f"unknown measure {name!r}: {meant.name}"
-    # what follows the name in the message: a suggestion, and the known names
-    way_out = problem.partition(repr(name))[2].replace("Known:", "Measured:")
+    # after the name, this message has a suggestion or ".", and then the known names
+    way_out = message_unknown.partition(repr(name))[2].replace("Known:", "Measured:")
     if meant.judged:
         call = call_of_measure(meant).partition(", which")[0]
-        way_out = f"; it needs a judge, {call}.{way_out.partition('.')[2]}"
+        known_names = way_out.partition(".")[2]
+        way_out = f"; it needs a judge, {call}.{known_names}"
     return f"{subject} was not measured here{way_out}"
 
 

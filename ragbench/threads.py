@@ -43,11 +43,13 @@ def _idle(process: int) -> deque[_Tasks]:
 
 
 def _run_calls(tasks: _Tasks, idle: deque[_Tasks]) -> None:
-    """Run, in a thread, the calls that come into its queue `tasks`; return once none has come for
-    `_IDLE_S`.
+    """Run the calls that come into a queue, one after the other, until none has come for `_IDLE_S`. This
+    is what each thread does.
 
-    `idle` are the queues of threads that wait: the queue is put into it after each call, and
-    `run_in_thread` takes it out before it puts a call into it.
+    Args:
+        tasks: the queue of the thread.
+        idle: the queues of threads that wait. `tasks` is added to them after each call;
+            `run_in_thread` takes a queue out before it puts a call into it.
     """
     while True:
         try:

@@ -183,8 +183,10 @@ class Case(metaclass=Suggesting):
         )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for `Case(question, answer)`: an id that ends like a question, next to a text
-        that does not and does not contain the id.
+        """Raise ConfigError if a question was given as the id, as in `Case(question, answer)`.
+
+        The id is taken for a question if it has several words and ends like one, while the text neither
+        ends like a question nor contains the id.
         """
         query_id, text = str(self.query_id).strip(), str(self.text).strip()
         looks_like_question = len(query_id.split()) > 1 and query_id.endswith(_ASKING)

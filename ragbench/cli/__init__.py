@@ -68,6 +68,7 @@ def _ragbench(
         ),
     ] = False,
 ) -> None:
+    # no docstring: typer would show it as help
     if ctx.invoked_subcommand is None:  # `ragbench` alone
         typer.echo(FIRST_STEPS)
 

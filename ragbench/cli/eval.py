@@ -331,9 +331,10 @@ _PART = ("suite", "limit", "categories")  # settings that choose a part of the q
 
 
 def _print_data_changes(result: evaluation.Result, folder: Path) -> None:
-    """Print what changed in documents and questions since the last evaluation of the same kind.
+    """Print what changed in documents and questions since the last evaluation of the same kind, which is
+    looked for in the folders next to `folder`.
 
-    It is the newest one in the folders next to `folder` that is alike by `_what_is_asked`.
+    It is of the same kind if the test set, the system and the part of the questions are the same.
     """
     from ragbench.evaluation.data_changes import data_changes
 

@@ -182,8 +182,8 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
 def _long_flags(command: Command, letter: str) -> list[str]:
     """Return the long options that a one-letter option may mean, such as ["--output"] for "o".
 
-    It is the option that people mostly mean by the letter, else all that begin with it; options
-    without a value are left out.
+    If people mostly mean one option by the letter, it alone is returned; else all options that begin
+    with the letter. Options without a value are left out.
     """
     from ragbench.hints import similar
 

@@ -104,7 +104,7 @@ class Requests:
     @contextmanager
     def settings(self) -> Iterator[llms.Settings]:
         """Yield the settings that the options state; they apply to all requests in the block. If Ctrl-C
-        ends the block, print what of its replies is kept.
+        ends the block, print whether the replies so far are kept.
         """
         settings = llms.current_settings(self.replies, self.max_cost, self.allow_unpriced)
         try:

@@ -178,5 +178,6 @@ def _means_by_run(scores: dict[str, pd.DataFrame], added_measures: set[str]) -> 
     means = means.reset_index("run").reset_index(drop=True)
     # in each row the lowest mean that a run has of the row's measure
     lowest_mean = means.groupby("measure")["mean"].transform("min")
-    is_dull = means["measure"].isin(added_measures) & ~(lowest_mean < 1)  # also for NaN
-    return means[~is_dull].reset_index(drop=True)
+    is_below_1 = lowest_mean < 1  # False for NaN
+    is_shown = ~means["measure"].isin(added_measures) | is_below_1
+    return means[is_shown].reset_index(drop=True)

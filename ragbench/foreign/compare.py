@@ -237,8 +237,8 @@ def assert_not_worse(
         margin, bounds, lower, higher: as for `compare`.
 
     Raises:
-        AssertionError: the decision is this one or a less favourable one, or nothing could be decided; the
-            message is the conclusion.
+        AssertionError: the decision is `fail_if` or a less favourable one, or nothing could be decided;
+            the message is the conclusion.
         ComparisonError: as `compare`; or `measure` is "", and the contender lacks the measure that
             decides in the baseline.
         ConfigError, DataError: as `compare`.

@@ -100,9 +100,9 @@ class PairedTables:
         return replace(self, values=filled)
 
     def left_out(self, measure: str) -> dict[str, int]:
-        """Count the questions that do not count by a measure: reason -> number of questions.
+        """Return how many questions a comparison by this measure leaves out: reason -> their number.
 
-        A reason names the first of its questions. Each question counts for one reason.
+        Each question is left out for one reason, which ends with the names of the first such questions.
         """
         questions_of: dict[str, list[str]] = {}
         for question in self.texts:
@@ -115,7 +115,7 @@ class PairedTables:
         return counts
 
     def _reason(self, question: str, measure: str) -> str:
-        """Return why a question does not count by a measure; "" if it counts.
+        """Return why a comparison by a measure leaves out a question; "" if it does not.
 
         The reason ends a sentence about several questions, such as "3 questions are in A alone".
         """

@@ -295,10 +295,10 @@ def _deciding_measure(
 def _changed_measure(
     baseline: ScoreTable, paired: PairedTables, decides: str, properties: Collection[str]
 ) -> str:
-    """Explain why the measure that would decide by the baseline's table alone does not decide; "" if it
-    does.
+    """Return the reason why the measure that the baseline's table alone would choose does not decide; ""
+    if it decides.
 
-    If a measure is lacking in a contender's file, another one decides, and a loss may go unnoticed.
+    If another table lacks this measure, another one decides, and a loss may go unnoticed.
 
     Args:
         baseline: the table of the baseline.
@@ -362,6 +362,7 @@ def _with_failures(
                 row = row._replace(scores={**row.scores, measure: worst})
             rows.append(row)
         filled.append(replace(table, rows=tuple(rows)))
+    # a missing score of a long table may have no row: it is filled in after the pairing
     paired = paired_tables(filled).with_failures(measure, worst)
     return _Compared.of(paired, measure, alpha=alpha, margin=margin)
 

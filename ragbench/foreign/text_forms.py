@@ -39,7 +39,7 @@ def _is_number(text: str) -> bool:
 
 
 def refuse_trec_files(text: str, source: str) -> None:
-    """Raise DataError for a run or judgements of TREC, which are no scores yet."""
+    """Raise DataError if a text is a run or judgements of TREC, which have no scores of questions."""
     lines = [line.split() for line in text.splitlines()[:50] if line.strip()]
     kinds = {  # number of fields in a line -> the kind of file
         6: "a run of documents (query Q0 document rank score name)",

@@ -87,8 +87,8 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
     """Read the output of promptfoo: a row per test, provider and prompt.
 
     A row that failed with an error has score 0 in the file; here its scores are NaN, and its time and
-    cost stay. The systems are the providers; with several prompts, the pairs of provider and prompt;
-    "" if there is one system.
+    cost stay. A system is a provider or, if there are several prompts, a provider with a prompt. The
+    name of a single system is "".
     """
     results = _promptfoo_rows(value)
     prompts = {id_of(row.get("promptIdx")) for row in results}  # numbers of the prompts

@@ -41,9 +41,9 @@ def leaderboard_rows(
         comparison: as from `Results.compare` by that measure; None leaves out the differences.
 
     Returns:
-        #, configuration, the measure with its 95 % interval, scored; with a comparison: difference
-        from the baseline, decision, p (Holm), better and worse questions; nDCG@10 and Judged@k if
-        known; latency and cost.
+        Columns: "#" (the rank), configuration, the measure with its 95 % interval, scored; with a
+        comparison also the difference from the baseline, decision, p (Holm), better and worse
+        questions; nDCG@10 and Judged@k if known; latency and cost.
     """
     ranks = board["rank"].astype(object).where(board["rank"].notna(), "unranked")
     columns: dict[str, object] = {

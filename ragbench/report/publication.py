@@ -199,8 +199,8 @@ def _show_alternative_texts(notebook: Any) -> None:
 def _sanitized(body: str) -> str:
     """Return HTML without scripts, event handlers, and images from other places.
 
-    Text, tables and links stay, and images whose data are in the HTML itself. Of scripts and styles
-    the content goes, too; of other tags that are not allowed, it stays.
+    Text, tables and links stay, and images whose data are in the HTML itself. Scripts and styles are
+    removed with their content; of other tags that are not allowed, the content stays.
 
     >>> _sanitized('<p onclick="x()">a<script>b</script><img src="https://c.example/d.png" alt="e"></p>')
     '<p>a<img alt="e"></p>'

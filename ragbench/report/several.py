@@ -83,11 +83,12 @@ def _image_of_decision(results: Results) -> str:
 
 
 def results_json(results: Results) -> str:
-    """Write the conclusion, the leaderboard and the comparison as JSON; unknown values are null. A
-    single result has an empty comparison.
+    """Return the conclusion, the leaderboard and the comparison as JSON; unknown values are null. Of a
+    single result, the comparison has no rows.
     """
     board = results.leaderboard()
-    comparison = results.compare() if len(results) > 1 else board.head(0)
+    no_rows = board.head(0)
+    comparison = results.compare() if len(results) > 1 else no_rows
     return json_text(
         {
             "conclusion": results.conclude().to_dict(),

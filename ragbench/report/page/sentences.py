@@ -101,11 +101,15 @@ def shown_measures(
     """Return perspective -> the rows of its table, headline measures first.
 
     Shown are the measures in `names`, those with a target, those of a judge, and those that the user
-    wrote or named. A measure without a score is left out unless it has a target. Judged@k, which a
-    result has only if documents lack a judgement, is next to nDCG@k.
+    wrote or named. A measure without a score is left out unless it has a target.
     """
     position_of = {name: position for position, name in enumerate(HEADLINE)}
-    rows = sorted(result.rows, key=lambda row: position_of.get(headline_name(row), len(HEADLINE)))
+
+    def position(row: MeasureResult) -> int:
+        # Judged@k has the position of nDCG@k; other measures come last
+        return position_of.get(headline_name(row), len(HEADLINE))
+
+    rows = sorted(result.rows, key=position)
     named_by_user = result.settings.get("chosen", ())
     shown: dict[str, list[MeasureResult]] = {each.name: [] for each in result.perspectives}
     for row in rows:
@@ -251,8 +255,7 @@ def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> lis
     """Return reasons to doubt a judge's verdicts by a criterion, each as a clause; [] if there are
     none.
 
-    A judge that gives all answers the same verdict is one, and answers without a verdict are
-    another.
+    The reasons are that all answers have the same verdict, and that answers have no verdict.
     """
     doubts = []
     values = [judgement.value for judgement in judgements if judgement.value is not None]
@@ -491,8 +494,8 @@ def shared_texts(result: Result) -> dict[str, Any]:
 
 
 def templates(**options: Any) -> Environment:
-    """Return the environment of the templates in this folder, with their filters; `options` are
-    jinja2's.
+    """Return the jinja2 environment that loads the templates in this folder, with the filters and
+    constants that they use. `options` are further arguments of the environment.
     """
     environment = Environment(  # nosec B701: pages pass autoescape=True; the others are Markdown
         loader=PackageLoader("ragbench.report.page", "."),
