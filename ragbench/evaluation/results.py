@@ -222,7 +222,8 @@ class Results(Sequence[Result], metaclass=Suggesting):
             measures: names of measures; () means the measure that ranks the leaderboard. The first
                 decides; the others are shown without a decision.
             margin: a difference that does not matter, as a fraction of the measure's range.
-            not_possible: why these questions decide nothing; "" if they do.
+            not_possible: the reason if these questions cannot decide: every decision is then "not
+                possible". "" lets them decide.
         """
         named = _names(measures)
         deciding = self.deciding(named[0] if named else "")
@@ -423,19 +424,20 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
 
 
 def _printed_columns(board: pd.DataFrame, named: Sequence[str]) -> list[str]:
-    """Return the columns that a leaderboard prints after the ranking measure, each once, in their order;
-    it may lack some of them.
+    """Return the columns that a leaderboard prints after the ranking measure, each once, in their order.
+    The caller leaves out the columns that `board` does not have.
 
     They are the means of measures with their bounds, the standard deviations of the measures that the
-    user has named (`named`), the costs, and the two ranks. The recalls that these ranks are made from
-    are left out unless the user has named them.
+    user has named (`named`), the costs, and two ranks by span_recall. The span_recall itself is
+    printed only if the user has named it.
     """
-    names = [*judged_columns(board)]
-    for name in (*leaderboard_measures(), *named):
-        names += [name, f"{name}_bound_low", f"{name}_bound_high"]
-    names += [f"{name}_std" for name in named]
-    of_measures = [name for name in names if name in named or not name.startswith("span_recall")]
-    each_once = dict.fromkeys(of_measures)  # keeps the first of equal names
+    columns = [*judged_columns(board)]
+    for measure in (*leaderboard_measures(), *named):
+        is_in_ranks = measure.startswith("span_recall")
+        if measure in named or not is_in_ranks:
+            columns += [measure, f"{measure}_bound_low", f"{measure}_bound_high"]
+    columns += [f"{measure}_std" for measure in named]
+    each_once = dict.fromkeys(columns)  # keeps the first of equal names
     return [*each_once, "chunks", *PER_QUESTION, *_RANKS]
 
 

@@ -347,5 +347,9 @@ def test_any_measures_are_columns_of_a_leaderboard_with_their_deviations() -> No
     assert board["span_iou@5_std"].tolist() == pytest.approx([0.2 / 2**0.5, 0.0])
     assert board["nDCG@10_std"].tolist() == pytest.approx([2**-0.5, 0.0])
     assert "span_iou@5_std" in str(rb.Results(pair).leaderboard(measures=["span_iou@5"]))
+    for one in pair:  # a named recall is printed like any other measure
+        one.scores.loc[one.scores["measure"] == "span_iou@5", "measure"] = "span_recall@7"
+    printed = str(results.Results(pair).leaderboard(measures=["span_recall@7"]))
+    assert "span_recall@7_std" in printed
     with pytest.raises(ConfigError, match="span_iou@7 was not measured here"):
         results.Results(pair).leaderboard(measures=["span_iou@7"])
