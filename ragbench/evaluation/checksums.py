@@ -36,8 +36,8 @@ VIEWS = ("report.json", "report.md", "report.html")
 
 
 def sealed(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -> str:
-    """Return the text of config.json or timings.json (`name`) with the checksums of other files, and
-    its own.
+    """Return the text of config.json or timings.json (`name`) from its `record`, with the checksums of
+    other files and its own added.
 
     Raises:
         ConfigError: the record is not plain data.
@@ -45,7 +45,7 @@ def sealed(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -
     others = {other: checksums[other] for other in sorted(checksums) if other != name}
     json_text(record)  # refuses all but plain data
     own = _own_checksum(name, record, others)
-    return json_text({**_plain(record), CHECKSUMS: {**others, name: own}})
+    return json_text({**_without_checksums(record), CHECKSUMS: {**others, name: own}})
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
@@ -54,26 +54,27 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def replace_files(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files into a folder that people read and ragbench does not, such as reports. In the folder of a
-    result, keep their checksums in timings.json up to date.
+    """Write reports, or other files that only people read, into a folder. If it is the folder of a result,
+    bring their checksums in timings.json up to date.
 
-    The old checksums are removed before the files are written, and the new ones added afterwards: a
-    result that is loaded in between has files without a checksum, but no damaged ones.
+    The old checksums are removed before the files are written, and the new ones are added afterwards.
+    If the result is loaded in between, these files have no checksum, and so do not count as damaged.
 
     Args:
         folder: of a result, or any other.
         texts: file name -> text.
     """
-    times = _json_object(folder / TIMINGS) if (folder / TIMINGS).is_file() else {}
-    checksums = times.get(CHECKSUMS) or {}
+    timings = _json_object(folder / TIMINGS) if (folder / TIMINGS).is_file() else {}
+    checksums = timings.get(CHECKSUMS) or {}
+    is_result = bool(checksums)
     others = {name: sha for name, sha in checksums.items() if name not in texts}
-    if checksums:
-        write_durably(folder / TIMINGS, sealed(TIMINGS, times, others))
+    if is_result:
+        write_durably(folder / TIMINGS, sealed(TIMINGS, timings, others))
     for name, text in texts.items():
         write_durably(folder / name, text)
-    if checksums:
+    if is_result:
         new = {name: checksum(text.encode()) for name, text in texts.items() if name in VIEWS}
-        write_durably(folder / TIMINGS, sealed(TIMINGS, times, others | new))
+        write_durably(folder / TIMINGS, sealed(TIMINGS, timings, others | new))
 
 
 def check_file(path: Path, content: bytes, checksums: Mapping[str, str]) -> None:
@@ -94,8 +95,8 @@ def check_file(path: Path, content: bytes, checksums: Mapping[str, str]) -> None
 
 
 def without_checksums(content: bytes) -> bytes:
-    """Return the content of config.json or timings.json without its checksums; damaged content
-    unchanged.
+    """Return the content of config.json or timings.json without its checksums. Content that is not a
+    JSON object is returned unchanged.
     """
     try:
         config = parse_json(content.decode("utf-8"))
@@ -103,7 +104,7 @@ def without_checksums(content: bytes) -> bytes:
         return content
     if not isinstance(config, dict):
         return content
-    return json_text(_plain(config)).encode()
+    return json_text(_without_checksums(config)).encode()
 
 
 def own_checksums(path: Path, record: Any) -> dict[str, str]:
@@ -127,22 +128,26 @@ def check_folder(folder: Path) -> None:
 
 
 def check_others(folder: Path, checksums: Mapping[str, str], read: Collection[str] = ()) -> None:
-    """Raise DataError if a file with a checksum was changed, or is missing and not just a view.
+    """Raise DataError if a file with a checksum was changed or is missing. Reports (`VIEWS`) may be
+    missing.
 
-    Files that were checked when they were `read` are not read again.
+    Files in `read` were checked when they were read, and are not checked again.
     """
     for name in sorted(checksums.keys() - {CONFIG, TIMINGS, *read}):
         path = folder / name
         check_inside(path, folder)
         if path.is_file():
-            check_file(path, path.read_bytes(), {path.name: checksums[name]})
+            checksum_by_name = {path.name: checksums[name]}  # `name` may be "subfolder/file"
+            check_file(path, path.read_bytes(), checksum_by_name)
         elif name not in VIEWS:
             raise DataError(_damaged(path, "it is missing"))
 
 
 def accept_changes(folder: Path) -> list[str]:
-    """Accept the files of a result as they are now: write their checksums, and record in config.json
-    which of them a person changed.
+    """Accept the files of a result as they are now: write new checksums, and list the changed files in
+    config.json as edited by a person.
+
+    config.json has the checksums of the data, timings.json (if there is one) those of the reports.
 
     Returns:
         The names of the files that differ from their checksums; [] if none does.
@@ -150,12 +155,12 @@ def accept_changes(folder: Path) -> list[str]:
     config = _json_object(folder / CONFIG)
     changed = _files_changed(folder, CONFIG)
     if (folder / TIMINGS).is_file():
-        changed_views = _files_changed(folder, TIMINGS)
-        if changed_views:
-            times = _json_object(folder / TIMINGS)
+        changed_reports = _files_changed(folder, TIMINGS)  # and timings.json itself
+        if changed_reports:
+            timings = _json_object(folder / TIMINGS)
             checksums = _checksums_of_files(folder, TIMINGS)
-            write_durably(folder / TIMINGS, sealed(TIMINGS, times, checksums))
-        changed |= changed_views
+            write_durably(folder / TIMINGS, sealed(TIMINGS, timings, checksums))
+        changed |= changed_reports
     if changed:
         edited_before = config.get(EDITED)
         if isinstance(edited_before, list):
@@ -184,12 +189,15 @@ def checksum(content: bytes) -> str:
 
 
 def _own_checksum(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -> str:
-    """Return the checksum of a JSON file that holds these checksums, but for its own."""
+    """Return the checksum of config.json or timings.json (`name`) itself: that of its content without
+    this one checksum.
+    """
     others = {other: sha for other, sha in checksums.items() if other != name}
-    return checksum(json.dumps({**_plain(record), CHECKSUMS: others}, indent=1).encode())
+    content = {**_without_checksums(record), CHECKSUMS: others}
+    return checksum(json.dumps(content, indent=1).encode())
 
 
-def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+def _without_checksums(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key != CHECKSUMS}
 
 

@@ -40,8 +40,9 @@ from ragbench.types import Case, Dataset, Embedder, Judgement
 _ALWAYS = "nDCG@5 R@5 P@5 RR AP Success@5 nDCG@10 R@10".split()  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
 _JUDGED_BY = {"document": "documents", "span": "gold evidence", "chunk": "labelled chunks"}
-# Measures of the context that belong to retrieval: how much of the relevant reached it.
-_REACHED = (
+# measures of the contexts that belong to the perspective "retrieval": of the relevant documents,
+# passages and chunks, the fraction that the contexts hold
+_RETRIEVED_INTO_CONTEXT = (
     "context_recall",
     "expected_document",
     "context_evidence_recall",
@@ -68,10 +69,10 @@ _NEEDS = {
 
 
 def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
-    """Score rankings at every level that the labels allow, the evidence found, and the evidence that
-    reached the context.
+    """Return all scores of the perspective "retrieval": of the rankings (of documents and of chunks, as far
+    as they are labelled), of the evidence in the contexts, and of the evidence in the retrieved chunks.
 
-    `named` are measures wanted in addition to the usual ones, at any depth or budget.
+    `named` are measures that the user wants in addition to the usual ones.
     """
     dataset = answered.dataset
     frames = []
@@ -79,7 +80,7 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
     if measures:
         frames.append(_document_scores(answered, measures, named))
     context = answered.context_scores
-    frames.append(context[context["measure"].isin(_REACHED)])
+    frames.append(context[context["measure"].isin(_RETRIEVED_INTO_CONTEXT)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
         frames += _span_scores(answered, named)
     return pd.concat(frames, ignore_index=True)
@@ -128,7 +129,7 @@ def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFr
     more_budgets = set()  # budgets that are not among the usual ones
     for name in named:
         match = _SPAN.match(name)
-        if match is None:
+        if match is None:  # not a measure of evidence at a depth or budget
             continue
         number, unit = int(match[1]), match[2]
         if unit != "tok":
@@ -138,7 +139,7 @@ def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFr
     dataset, run = answered.dataset, answered.chunk_run
     options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
     usual = score_spans(dataset, run, ks=sorted(depths), **options)
-    # without a name of the user, depth 5 alone is reported
+    # of the depths, only 5 and those that the user named are reported
     is_other_depth = usual["measure"].str.fullmatch(_OTHER_DEPTHS)
     frames = [usual[usual["measure"].isin(named) | ~is_other_depth]]
     if more_budgets:  # in another call: span_recall_auc, scored above, is over the usual budgets
@@ -213,34 +214,34 @@ def attribution_doubt(system: Mapping[str, Any], kind: str = "not attributable")
 def ceilings_of(
     dataset: Dataset, named: Sequence[str], answered: SystemOutput | None = None
 ) -> dict[str, float]:
-    """Return measure -> its ceiling: the mean over the judged questions of the best values that any system
-    could reach.
+    """Return ranking measure -> its ceiling, which no system can exceed: the mean of the best possible
+    values of the judged questions.
 
     Args:
         dataset: the questions with their judgements.
         named: measures of the user, in addition to the usual ones.
-        answered: the output of a system; None, as before there is one, gives ceilings for measures of
-            documents alone.
+        answered: the output of a system. None, as before a system is asked, gives the ceilings of
+            measures of documents; measures of chunks need the chunks of an output.
     """
-    if answered:
-        levels = levels_of(answered)
-        chunks = _ranked_chunks(answered)
-    else:
-        levels = retrieval_levels(dataset)
-        chunks = {}
+    levels = levels_of(answered) if answered else retrieval_levels(dataset)
     measures = ranking_measures(levels, named)
     if not measures:
         return {}
-    ceilings = retrieval_ceilings(dataset, measures=measures, **chunks)
+    if answered:
+        # the ranking, the chunks, and the ids of chunks that were joined
+        ceilings = retrieval_ceilings(dataset, measures=measures, **_ranked_chunks(answered))
+    else:
+        ceilings = retrieval_ceilings(dataset, measures=measures)
     means = ceilings.groupby("measure", sort=False)["value"].mean().dropna()
     return {str(name): float(value) for name, value in means.items()}
 
 
 def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
-    """Return the scores of the answers (`score_answers`), with one more measure, "answered": 1 if the system
+    """Return the scores of the answers (`score_answers`), and one more measure, "answered": 1 if the system
     gave an answer, else 0.
 
-    It is unscored for unanswerable questions. Answerable ones without any label of an answer have no row.
+    An unanswerable question is unscored by "answered". An answerable question has no row of it if no
+    label tells its answer.
     """
     attempted = {answer.query_id for answer in answered.answers if answer.attempted}
     rows: list[tuple[str, str, float | None]] = []
@@ -288,29 +289,41 @@ class Measurement(NamedTuple):
 
 
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    """Score the rankings at each level that the labels allow; warn about passages in doubt, and where
-    nothing was found at all.
+    """Score what a system retrieved; the note names the kinds of labels that judged it.
+
+    The warning is about passages whose document is in doubt, and about a system that found nothing for
+    any question; "" without these.
     """
     note = f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(output))}"
-    doubts = [attribution_doubt(output.system, kind) for kind in _IN_DOUBT]
+    warnings = [attribution_doubt(output.system, kind) for kind in _IN_DOUBT]
     if found_nothing(output.documents, output.answers):
-        doubts.append(f"nothing was found for any of {len(output.dataset.queries)} questions")
-    return Measurement(
-        score_ranking(output, plan.named), note=note, warning="; ".join(filter(None, doubts))
-    )
+        warnings.append(f"nothing was found for any of {len(output.dataset.queries)} questions")
+    warning = "; ".join(filter(None, warnings))
+    return Measurement(score_ranking(output, plan.named), note=note, warning=warning)
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    """Measure the contexts behind the answers; the coherence of chunks has a row if it is named."""
+    """Measure the contexts behind the answers; warn if they are of too few documents.
+
+    If the user named "coherence", it gets a row: it is about chunks, and has no score per question.
+    """
     scores = output.context_scores
     rows = []
-    if "coherence" in plan.named:  # of the chunks themselves: it has no score per question
+    if "coherence" in plan.named:
         value = chunk_statistics(output).get("coherence")
         n_questions = len(output.dataset.cases)
-        n_scored = n_questions if value else 0
-        row = MeasureResult("coherence", "context", value, None, None, n_scored, n_questions)
+        row = MeasureResult(
+            "coherence",
+            "context",
+            value,
+            ci_low=None,
+            ci_high=None,
+            n_scored=n_questions if value else 0,
+            n=n_questions,
+        )
         rows.append(compare_with_target(row, plan.deciding))
-    scores = scores[~scores["measure"].isin(_REACHED)]
+    # the others are scores of the perspective "retrieval"
+    scores = scores[~scores["measure"].isin(_RETRIEVED_INTO_CONTEXT)]
     return Measurement(scores, rows, warning=_lacking_diversity(scores, output.dataset))
 
 
@@ -348,7 +361,7 @@ def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _citations_without_ids(scores: pd.DataFrame) -> str:
-    """Return a sentence where answers cite and no citation names a context; "" otherwise."""
+    """Return a warning if answers have citations and none of them names a context; "" otherwise."""
     values = scores.loc[scores["measure"] == "citation_form", "value"].dropna()
     if values.empty or values.any():
         return ""
@@ -421,8 +434,8 @@ def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _without_verdict(criterion: Criterion, judgements: Sequence[Judgement]) -> str:
-    """Return why a user's criterion has no value for any answer; "" if it has one, or if requests
-    failed, which `judge_failures` reports.
+    """Return why a user's criterion has no value for any answer; "" if some answer has a value, or if
+    requests to the judge failed (`judge_failures` reports them).
     """
     about = [each for each in judgements if each.criterion == criterion.name]
     has_value = any(each.value is not None for each in about)
@@ -439,8 +452,9 @@ def _without_verdict(criterion: Criterion, judgements: Sequence[Judgement]) -> s
 
 
 def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    """Compute the measures of the user. One that fails is unscored, and does not end the evaluation, whose
-    answers are paid for; `reason` of the measurement states which measures have no value, and why.
+    """Compute the measures of the user; warn of each that fails or has no value for any question.
+
+    A measure that fails is unscored, so that the evaluation, whose answers are paid for, continues.
     """
     frames = []
     reasons = []
@@ -505,14 +519,17 @@ class PerspectiveKind(NamedTuple):
             has_samples = bool(dataset.safety_inputs or dataset.safety_outputs)
         if not dataset.cases and not has_samples:
             return "no labels: the test set has no questions"
-        if not self.labels or self.without(dataset, named):
+        needs_label = bool(self.labels) and not self.without(dataset, named)
+        if not needs_label:
             return ""
         is_labelled = any(_has_label(case, self.labels) for case in dataset.cases)
         return "" if is_labelled else f"no labels: no question {self.wording}"
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
-        """Return why it cannot be measured from an output: labels are missing, or the output lacks one
-        of the `needs` (`SystemOutput.has_answers` and the like); "" if it can.
+        """Return why this perspective cannot be measured from the output of a system; "" if it can.
+
+        Either labels are missing, or the output lacks one of `needs`: "answers", for example, if
+        `output.has_answers` is False.
         """
         reason = self.unlabelled(output.dataset, plan.deciding.named)
         if reason:
