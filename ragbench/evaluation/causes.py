@@ -263,7 +263,7 @@ def diagnose(
         )
     answer_of = answers_by_query(dataset, answers)
     evidence_meter = EvidenceMeter(dataset, chunks)
-    _check_chunking(run, answers, [chunk.chunk_id for chunk in chunks])
+    _check_ids_have_text(run, answers, [chunk.chunk_id for chunk in chunks])
     scores_of = values_by_query(scores.dropna(subset=["value"]))
     explanations = {(each.query_id, each.criterion): each.explanation for each in judgements}
     is_english = answer_language(dataset, answers).is_english
@@ -373,8 +373,8 @@ def _doubt_about_label(question: _Question) -> _Finding:
 
 
 def _cause_of(question: _Question) -> _Finding:
-    """Return the first cause of a failed question: the verdict or the labels, then a stage before
-    generation that lost the evidence, then generation.
+    """Return the first cause of a failed question. Checked in this order: a judge's verdict that
+    contradicts the labels, a stage before generation that lost the evidence, generation.
     """
     if not question.case.answerable:
         return _cause_of_unanswerable(question)
@@ -403,8 +403,8 @@ def _request_failed(question: _Question) -> _Finding:
 
 
 def _cause_in_generation(question: _Question) -> _Finding:
-    """Return the cause of a failed question whose evidence was not lost before generation, or is not
-    labelled.
+    """Return the cause of a failed question whose contexts hold the evidence, or whose evidence no label
+    names (`question.reach` is None).
     """
     answer, reach = question.answer, question.reach
     if answer.failed:
@@ -430,10 +430,11 @@ def _cause_in_generation(question: _Question) -> _Finding:
 
 
 def _unsupported(question: _Question) -> _Finding:
-    """Return why an answer that its context does not support is wrong; nothing for a supported answer.
+    """Return "fabricated" or "contradicts" for an answer that its context does not support.
 
-    "fabricated": the context is not known to hold the evidence. "contradicts": it holds the evidence,
-    and the answer differs from a label. Nothing if it holds the evidence and there is no difference.
+    - "fabricated": the context is not known to hold the evidence.
+    - "contradicts": the context holds the evidence, and the answer differs from a label.
+    - nothing: the answer is supported, or it differs from no label although it is not supported.
     """
     measure = _unsupported_by(question.scores)
     if not measure:
@@ -449,15 +450,21 @@ def _unsupported(question: _Question) -> _Finding:
 
 
 def _misses_requirement(question: _Question) -> bool:
-    """Return True if a failed answer failed by something else than its correctness: it cites wrongly, is
-    late, or misses a requirement of its case. An answer that is right can have failed by these alone.
+    """Return True if a failed answer misses another requirement than to be right: it lacks expected
+    citations, is late, or misses a requirement of its case.
+
+    Also return True for any right answer: since it failed, it must miss some other requirement.
     """
+    if question.is_right:
+        return True
     scores, thresholds = question.scores, question.thresholds
-    least_cited = thresholds.get("expected_citations", 0.0)
-    is_cited_wrongly = scores.get("expected_citations", 1.0) < least_cited
+    # a score that was not measured counts as full
+    min_citations = thresholds.get("expected_citations", 0.0)
+    if scores.get("expected_citations", 1.0) < min_citations:
+        return True
     latency_decides = thresholds.get("latency", 0.0) > 0
-    is_late = latency_decides and scores.get("latency_in_budget", 1.0) == 0
-    if question.is_right or is_cited_wrongly or is_late:
+    is_late = scores.get("latency_in_budget", 1.0) == 0
+    if latency_decides and is_late:
         return True
     return bool(requirements_missed(question.case, question.answer, thresholds))
 
@@ -491,8 +498,12 @@ def _requirement_missed(question: _Question) -> _Finding:
 
 
 def _judge_against_labels(question: _Question) -> _Finding:
-    """Return "judge_suspected" if the judge calls an answer wrong that is right by its labels,
-    "label_in_doubt" if it approves of an answer that is wrong by them; nothing if the two agree.
+    """Return the cause for a question on which the judge and the labels disagree; nothing if they agree.
+
+    - "judge_suspected": the judge calls the answer wrong, but it states every gold fact, or has nearly
+      the words of the reference.
+    - "label_in_doubt": the judge calls the answer right, but it lacks most gold facts. Or the answer is
+      wrong, but by the judge it addresses the question and a context with the evidence supports it.
     """
     scores, reach = question.scores, question.reach
     correctness = scores.get("llm_correctness")  # by the judge
@@ -530,8 +541,11 @@ def _judge_against_labels(question: _Question) -> _Finding:
 def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Finding:
     """Return the first stage that lost the evidence of a question whose contexts do not hold it.
 
-    The stages are checked in the order of `CAUSES`, so that each branch may take for granted that no
-    earlier one lost the evidence. `reach` has the fraction of the evidence that is left after each.
+    The stages are checked in the order of `CAUSES`: where a stage is checked, the stages before it have
+    not lost the evidence.
+
+    Args:
+        reach: the fraction of the evidence that is left after each stage.
     """
     if reach.corpus == 0.0:
         relevant = relevant_documents(question.dataset, question.case)
@@ -547,7 +561,7 @@ def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Findi
         cause = "cut_after_expanding" if "expand" in reach.stages else "cut_by_budget"
         return _Finding(cause, f"{present}, {reach.shown(reach.uncut)} {cut}")
     if reach.holds(reach.unchanged):
-        return _Finding("rewritten", f"{present} by {_rewritten(question, reach)}")
+        return _Finding("rewritten", f"{present} by {_rewritten_queries(question, reach)}")
     step = _losing_step(reach)
     if step:
         name = "step for variety" if step == "diversity" else step
@@ -560,17 +574,19 @@ def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Findi
     return _Finding(cause, f"{present}, {found_deep}")
 
 
-def _rewritten(question: _Question, reach: EvidenceReach) -> str:
-    """Return a clause: the queries that were searched for in place of a question, and how much of the
-    evidence the question itself (of a conversation the last one) would have found.
+def _rewritten_queries(question: _Question, reach: EvidenceReach) -> str:
+    """Return a clause such as "the query 'opening year', 90% of the evidence by the question alone".
+
+    It states the queries that the pipeline made of the question and searched for, and how much of the
+    evidence the unchanged question would have found. In a conversation this is the last question.
     """
     calls = question.answer.calls
-    rewritten = [repr(call.query) for call in calls if call.name not in UNCHANGED]
-    noun = "query" if len(rewritten) == 1 else "queries"
-    has_last = any(call.name == "last" for call in calls)
-    which = "last question" if has_last else "question"
+    queries = [repr(call.query) for call in calls if call.name not in UNCHANGED]
+    noun = "query" if len(queries) == 1 else "queries"
+    is_conversation = any(call.name == "last" for call in calls)
+    unchanged = "last question" if is_conversation else "question"
     found = reach.shown(reach.unchanged)
-    return f"the {noun} {', '.join(rewritten)}, {found} by the {which} alone"
+    return f"the {noun} {', '.join(queries)}, {found} by the {unchanged} alone"
 
 
 def _losing_step(reach: EvidenceReach) -> str:
@@ -592,7 +608,7 @@ def _held_before(reach: EvidenceReach, step: str) -> float:
     return after_search
 
 
-def _check_chunking(run: Run, answers: Sequence[Answer], chunk_ids: Sequence[str]) -> None:
+def _check_ids_have_text(run: Run, answers: Sequence[Answer], chunk_ids: Sequence[str]) -> None:
     """Raise DataError if the run or an answer has an id that is neither a chunk nor a passage."""
     ids_with_text = set(chunk_ids)
     for answer in answers:
@@ -629,13 +645,13 @@ def _conflict(question: _Question) -> str:
 
 
 def _contradiction(answer: str, text: str) -> float:
-    """Return how far an answer contradicts a text, in [0, 1]: by its details or by a negation,
-    whichever is more.
+    """Return how far an answer contradicts a text, from 0 to 1: the larger of two values.
 
-    Details are numbers and capitalised words. Of the fraction of the text's details that the answer
-    lacks, and the fraction of the answer's details that the text lacks, the smaller one counts: it is
-    high if one detail replaces another. If one of the two has an odd number of negations and the
-    other an even number, the contradiction is as large as their token F1.
+    The first value is high if the answer replaces details (numbers, capitalised words) of the text by
+    others: the smaller of the fraction of the text's details that the answer lacks, and the fraction
+    of the answer's details that the text lacks. The second value is high if one of the two negates what
+    the other states: their token F1 if one has an odd number of negations and the other an even
+    number, else 0.
 
     >>> _contradiction("It opened in May 1881.", "in May 1900")
     0.5

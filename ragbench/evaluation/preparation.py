@@ -57,6 +57,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         spec = spec.replaced(judge=load_llm(spec.judge))
     measures = load_measures(spec.measures)
     criteria = spec.loaded_criteria()
+    # measures of ragbench, by name; a measure of the user has a function
     chosen = tuple(measure.name for measure in measures if measure.function is None)
     _check_judge(chosen, spec)
     perspectives_needed = {perspective_of(name) for name in chosen}
@@ -184,18 +185,21 @@ def _check_evidence(case: Case, corpus: Mapping[str, Document]) -> None:
 
 
 def _deciding_targets(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
-    """Return the targets that decide whether the evaluation passes: those of the user, and the default
-    ones that are about the system under test.
+    """Return the targets that decide whether the evaluation passes: those of the user, and ragbench's
+    default targets with these exceptions.
+
+    - Next to a baseline no default target decides: the comparison with the baseline does.
+    - No default target decides on the built-in test set, whose questions are too hard for them: they
+      avoid the words of their documents.
+    - Default targets about attacks decide only if the user named a detector. Without it, they would
+      measure the built-in detector and not the system.
     """
-    if spec.baseline is not None:  # the comparison decides instead
-        return targets.without(targets.defaults)
-    if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: none is reached
+    if spec.baseline is not None or dataset.name == BUILT_IN:
         return targets.without(targets.defaults)
     if spec.detector:
         return targets
-    # they would measure the detector that is built in, not the system
-    attacks = [name for name in targets.defaults if name.startswith("attack_")]
-    return targets.without(attacks)
+    about_attacks = [name for name in targets.defaults if name.startswith("attack_")]
+    return targets.without(about_attacks)
 
 
 def _check_gates(plan: EvaluationPlan) -> None:
@@ -218,9 +222,11 @@ def _check_gates(plan: EvaluationPlan) -> None:
 
 
 def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:
-    """Return why the measure of a gate (a target of --fail-under) cannot be measured, as a clause that
-    follows its name; "" if it can be measured.
+    """Return why a measure of --fail-under (`gate`) cannot be measured; "" if it can.
+
+    The reason is a clause, which the caller adds to "--fail-under names {gate}, ".
     """
+    # "robust:..." compares the answers with those after an intervention
     prefix, _, intervention = gate.partition(":")
     if prefix == "robust" and intervention not in plan.spec.interventions:
         return f"and nothing is asked after {intervention!r}; add --intervention {intervention}"
@@ -229,10 +235,9 @@ def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:
     if perspective not in (*evaluated, "own", "overall"):
         return f"of the perspective {perspective!r}, which is not evaluated here"
     kind = views.KINDS.get(perspective)
-    if kind is not None:
-        reason = kind.unlabelled(plan.dataset, plan.targets.named)
-        if reason:
-            return f"which this test set cannot show: {reason}"
+    missing_labels = kind.unlabelled(plan.dataset, plan.targets.named) if kind else ""
+    if missing_labels:
+        return f"which this test set cannot show: {missing_labels}"
     return ""
 
 

@@ -157,7 +157,8 @@ class SharedDatabase:
 
         The right, a claim, is a lock of the database and a row of the table `claim`. A holder that
         loses its connection loses the lock, but not the row, and takes the lock again within a second.
-        So if there is still a row of another holder, that one gets `_GRACE_S` seconds to come back.
+        So if another holder's row is left when the lock is granted here, that holder may only have
+        lost its connection: it gets `_GRACE_S` seconds to take its lock again.
 
         Raises:
             InterruptedError: `stop` was set during the wait.
@@ -187,7 +188,9 @@ class SharedDatabase:
                 raise InterruptedError(_STOPPED)
 
     def _release(self, key: str) -> None:
-        """Release the claim of a key, also of one that was lost and could not be claimed again."""
+        """Release the claim of a key. If the claim was lost with a connection, only its record in this
+        process is deleted.
+        """
         with self._lock:
             self._held.discard(key)
             self._not_retaken.discard(key)
@@ -228,8 +231,8 @@ class SharedDatabase:
             self._keeper.start()
 
     def _claims_connection(self) -> sqlalchemy.Connection:
-        """Return the connection that holds all claims of the process; open it if there is none, since it
-        is the first or the last one was lost. The caller holds `self._lock`.
+        """Return the connection that holds all claims of the process. It is opened at the first call, and
+        after it was lost. The caller holds `self._lock`.
         """
         if self._claims is not None:
             return self._claims
@@ -238,8 +241,8 @@ class SharedDatabase:
     def _open_claims_connection(self) -> sqlalchemy.Connection:
         """Open the connection that holds the claims, claim the held keys again on it, and return it.
 
-        A restart of the database has ended the claims of all processes. So that each can claim its held
-        keys again, no new claim is made for `_GRACE_S` seconds after it.
+        A restart of the database ends the claims of all processes. So that each process can claim its held
+        keys again, this one makes no new claim for `_GRACE_S` seconds after a restart.
         """
         connection = self._autocommit_engine.connect()
         self._claims = connection
@@ -309,10 +312,10 @@ class SharedDatabase:
                 self._not_retaken.discard(key)
 
     def _reconnect_if_lost(self) -> None:
-        """Check the connection of the claims by a query, and open a new one if it is lost.
+        """Check the connection of the claims by a query, and open a new connection if it is lost.
 
-        If it works, claim held keys again that could not be claimed when a lost connection was
-        replaced, because another process had claimed them meanwhile.
+        If it works, try to claim the keys in `_not_retaken` again: their claims ended with an earlier
+        connection, and another process has claimed them since.
         """
         try:
             connection = self._claims_connection()
