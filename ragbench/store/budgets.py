@@ -52,11 +52,12 @@ def reserve(
         bound: the highest price that the request can have.
         maximum: the size of the budget.
         lasts_s: seconds that the request takes at most.
-        request: its key.
+        request: the key of the request.
 
     Returns:
-        The number of the reservation. 0: ask again later, the money is reserved for requests that are
-        on their way and may turn out cheaper. None: the budget is spent.
+        The number of the reservation, or 0 or None if nothing was reserved. 0: try again later, since
+        money is reserved for requests that are on their way and may turn out cheaper. None: too
+        little of the budget is left.
     """
 
     def work(execute: Execute) -> int | None:
@@ -78,19 +79,18 @@ def reserve(
 
 
 def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
-    """Replace a reserved bound by the `actual` cost of the request; 0 if the server refused it.
-
-    `answered` means that the reply is in the store. Then the request is not sent again, and open
-    reservations for it, such as those of a killed process, are released.
+    """Record the actual cost of a request in place of the amount that was reserved for it.
 
     Args:
-        reservation: its number, as `reserve` returned it.
-        actual: the cost in dollars.
+        reservation: the number that `reserve` returned.
+        actual: the cost in dollars; 0 if the server refused the request.
+        answered: the reply is in the store, so that the request is not sent again: other
+            reservations for it, such as that of a killed process, are released.
     """
 
     def work(execute: Execute) -> None:
         execute("UPDATE spending SET actual = ? WHERE id = ?", (actual, reservation))
-        if answered:  # an open reservation has no actual cost yet: it gets 0
+        if answered:  # a reservation is released by the actual cost 0
             execute(
                 "UPDATE spending SET actual = 0 WHERE actual IS NULL AND request <> '' AND "
                 "(budget, request) = (SELECT budget, request FROM spending WHERE id = ?)",

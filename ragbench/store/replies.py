@@ -89,13 +89,13 @@ class Request:
         return sum(len(text.encode()) for text in texts)
 
     def _digest_with_origin(self, origin: str) -> str:
-        """Return the SHA-256 of all fields, with `origin` in place of the request's."""
+        """Return the SHA-256 of all fields, with this `origin` in place of `self.origin`."""
         return digest(
             "reply 1",  # the version of this list of fields
             self.provider,
             self.model,
             origin,
-            # without a system prompt is another request than with an empty one
+            # the sign distinguishes a request without a system prompt from one with an empty prompt
             "-" if self.system is None else f"+{self.system}",
             self.prompt,
             str(int(self.max_tokens)),
@@ -126,27 +126,28 @@ def lookup(request: Request) -> Reply | None:
 
 
 def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> list[Reply | None]:
-    """Return the stored reply of each request; None for a request without one.
+    """Return the stored reply of each request; None for a request without a reply.
 
-    The origin of a reply is the server that sent it. With `any_origin`, a reply from another origin
-    counts too, unless there are several of them.
+    The origin of a request is the server that is asked. With `any_origin`, if a request has no reply
+    from its origin, the reply that another origin gave to the same request is returned; None if
+    several origins gave one, as none of them is to be preferred.
     """
     if not requests or not database.exists():
         return [None] * len(requests)
     if database.is_shared():
-        with suppress(StoreError):  # they stay in the file, where a lookup finds them, too
+        # replies that cannot be moved stay in the file of this machine, where they are found, too
+        with suppress(StoreError):
             _move_to_shared_database()
-    # each is key -> the stored replies; with "portable" there may be one from each origin
+    # key of a request -> its stored replies: one
     by_key = _stored_replies([request.key for request in requests], "key")
+    # key without the origin -> the stored replies: one from each origin
     by_portable_key: Mapping[str, Sequence[Reply]] = {}
     if any_origin:
-        others = [request.portable for request in requests if request.key not in by_key]
-        by_portable_key = _stored_replies(others, "portable")
+        missing = [request.portable for request in requests if request.key not in by_key]
+        by_portable_key = _stored_replies(missing, "portable")
     replies: list[Reply | None] = []
     for request in requests:
-        # a portable key is that of the same request to any origin; without `any_origin` there is none
         candidates = by_key.get(request.key) or by_portable_key.get(request.portable, [])
-        # which of several origins to take would depend on who wrote first
         replies.append(candidates[0] if len(candidates) == 1 else None)
     return replies
 
@@ -165,11 +166,11 @@ def store(request: Request, reply: Reply) -> Reply:
 
 
 def _write_with_other_threads(request: Request, reply: Reply) -> Reply | None:
-    """Write a reply, and return the one that the store has now; None if the shared database did not take
-    it.
+    """Write a reply, and return the reply that the store has now: this one, or an earlier reply to the same
+    request. None if the shared database did not take it.
 
     Replies of several threads are written in one transaction: each thread adds its reply to a queue;
-    the first that may write takes all of them, and sets the outcome for the threads that wait.
+    the first thread that may write takes all of them, and sets the outcomes that the others wait for.
     """
     queue = _queue_of_process(os.getpid())
     mine = _WaitingReply(request, reply, Future())
@@ -240,12 +241,12 @@ def _write_or_keep_locally(batch: Sequence[tuple[Request, Reply]]) -> Sequence[R
 
 
 def _write_when_database_answers(request: Request, reply: Reply) -> Reply:
-    """Write a reply as soon as the shared database answers, and return the one that it has now.
+    """Write a reply that the shared database did not take at the first attempt, and return the reply that
+    the database has now.
 
-    If it does not answer in time, warn, keep the reply in the file of this machine, and return it.
-
-    It is for a reply that the database did not take at the first attempt: `_write_or_keep_locally` has
-    then tried to keep a copy in the file, which is deleted once the database has the reply.
+    If the database does not answer until a deadline, warn, keep the reply in the file of this machine,
+    and return it. If the database takes it, the copy that `_write_or_keep_locally` made in the file is
+    deleted.
     """
     batch = [(request, reply)]
     try:
@@ -265,8 +266,8 @@ def _write_when_database_answers(request: Request, reply: Reply) -> Reply:
 
 
 def _keep_in_local_file(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
-    """Write replies into the file of this machine, marked as `spooled`: to be moved to the shared
-    database. Return for each the one that the file keeps.
+    """Write replies into the file of this machine, and mark them as `spooled`: to be moved to the shared
+    database. Return for each request the reply that the file has now.
     """
 
     def work(execute: Execute) -> list[Reply]:
@@ -279,12 +280,11 @@ def _keep_in_local_file(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
 
 
 def _move_to_shared_database() -> None:
-    """Move replies from the file of this machine to the shared database.
-
-    They are those that could not be written to it when they came.
+    """Move the replies that the shared database did not take when they came (`spooled`) from the file of
+    this machine to the database.
 
     Raises:
-        StoreError: they cannot be written to it now, either, and stay in the file.
+        StoreError: the database does not take them now, either; they stay in the file.
     """
     if not database.path().exists():
         return
@@ -304,7 +304,9 @@ def _move_to_shared_database() -> None:
 
 
 def _delete_local_copies(keys: Sequence[str]) -> None:
-    """Delete replies that the shared database has taken from the file of this machine."""
+    """Delete replies from the file of this machine, because the shared database has them now. Replies that
+    are not marked as `spooled` stay.
+    """
 
     def work(execute: Execute) -> None:
         for key in keys:
@@ -327,8 +329,8 @@ def _insert_replies(execute: Execute, batch: Sequence[tuple[Request, Reply]]) ->
         f"INSERT INTO reply VALUES {marks} "  # nosec B608: question marks
         "ON CONFLICT (key) DO NOTHING RETURNING key"
     )
-    # the statement takes the values of all rows one after the other, and returns the keys that are new
-    inserted_keys = {key for (key,) in execute(query, [*chain.from_iterable(rows)])}
+    values = [*chain.from_iterable(rows)]  # of all rows, one after the other
+    inserted_keys = {key for (key,) in execute(query, values)}
     kept = []
     for request, reply in batch:
         if request.key in inserted_keys:
@@ -340,8 +342,8 @@ def _insert_replies(execute: Execute, batch: Sequence[tuple[Request, Reply]]) ->
 
 
 def _reply_kept_before(execute: Execute, request: Request, reply: Reply) -> Reply:
-    """Return the reply that the store holds for a request; if that is damaged, it is replaced by
-    `reply`, which is returned.
+    """Return the reply that the store has for a request. If the stored reply is damaged, replace it by
+    `reply`, and return that.
     """
     query = f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?"  # nosec B608: our columns
     [(*fields, checksum)] = execute(query, (request.key,))
@@ -435,11 +437,11 @@ def clear() -> int:
 
 
 def _stored_replies(keys: list[str], column: str) -> dict[str, list[Reply]]:
-    """Return key -> the stored replies with this value in a column, "key" or "portable". Keys without
-    a reply are left out; damaged replies are too, with a warning.
+    """Return each of `keys` that is found in a column -> the replies stored with it. Damaged replies are
+    left out, with a warning.
 
-    Two requests that differ only in the origin, the server that is asked, have different values of "key"
-    and the same value of "portable".
+    The column is "key", the key of a request, or "portable", the key without the server that is asked:
+    requests for the same to different servers have the same "portable".
     """
     replies_by_key: dict[str, list[Reply]] = {}
     n_damaged = 0
@@ -461,11 +463,11 @@ def _stored_replies(keys: list[str], column: str) -> dict[str, list[Reply]]:
 
 
 def _select_replies(keys: Sequence[str], column: str) -> list[tuple[Any, ...]]:
-    """Return the rows with these keys in a column: (value of the column, key, the fields of `Reply`,
-    checksum).
+    """Return the rows of replies that have one of `keys` in a column. A row is (value of the column, key,
+    the fields of `Reply`, checksum).
 
-    Keys that a shared database lacks are looked up in the file of this machine, too, which has the
-    replies from before the machine shared its store.
+    If a shared database lacks a key, it is looked up in the file of this machine, which has the replies
+    from before the machine shared its store.
     """
     query = (
         f"SELECT {column}, key, {_REPLY}, checksum FROM reply WHERE {column} IN "  # nosec B608: names of our columns
