@@ -183,8 +183,9 @@ def _advice_after_race(race: Race, dropped: str, leader: Arm) -> _Advice:
 
 
 def _race_evidence(race: Race, dropped: str, *, stand_in: str) -> list[str]:
-    """Return what shows that a race dropped the user's baseline. `stand_in` is the configuration that
-    the others are compared with instead; "" if there are no others.
+    """Return sentences on why a race dropped the user's baseline (`dropped`).
+
+    `stand_in` is the configuration that the others are compared with instead; "" if there are no others.
     """
     row = race.table.to_dict("index")[dropped]
     interval = with_interval(row["gain"], row["ci_low"], row["ci_high"], "{:+.3f}")
@@ -202,8 +203,10 @@ def _arms(
     comparison: pd.DataFrame | None,
     deciding: DecidingQuestions,
 ) -> list[Arm]:
-    """Return all configurations, best first by their mean over the questions that decide. The baseline,
-    and a single result, have no row in `comparison` and no decision.
+    """Return the `Arm` of each configuration, best first by its mean over the questions that decide.
+
+    The baseline, or a single result, is compared with nothing: it has no row in `comparison`, and its
+    arm has no decision.
     """
     labels = configurations(results).set_index("name")["label"]
     differences: dict[str, Mapping[Any, Any]] = {}  # name -> its row of the comparison
@@ -236,8 +239,9 @@ def _deciding_values(result: Result, deciding: DecidingQuestions) -> pd.Series[f
 
 
 def _doubtful_labels(result: Result) -> str:
-    """Return a clause that names the questions whose labels are in doubt; "" if they are fewer than 3,
-    or less than a fifth of the failures.
+    """Return a clause that names some questions whose labels are in doubt. Return "" if failures were not
+    diagnosed, or too few labels are in doubt to be the next step: fewer than 3, or than a fifth of
+    the number of failures.
     """
     diagnosis = result.diagnosis
     if diagnosis is None:
@@ -295,7 +299,9 @@ def _action_on_failures(causes: pd.Series) -> str:
 
 
 def _missing_verdicts_sentence(results: Sequence[Result], measure: str) -> list[str]:
-    """State for how many answers of each configuration the judge gave no verdict, where that differs."""
+    """Return a sentence on the answers of each configuration for which the judge gave no verdict; [] if the
+    numbers do not differ.
+    """
     note = unreadable_note_of({result.name: result for result in results}, measure)
     return [f"{note}."] if note and len(results) > 1 else []
 
@@ -310,9 +316,8 @@ def _missing_values_sentences(results: Sequence[Result]) -> list[str]:
 
 
 def _missing_values(result: Result) -> list[str]:
-    """Return what has no value in a result, as beginnings of sentences to which the caller adds its name.
-
-    Either retrieval found nothing, or a measure or a criterion of the user's own has no value.
+    """Return sentences, without their last word, about what has no value in a result: retrieval that found
+    nothing, and measures and criteria of the user. The last word is the name of the result.
     """
     problems = []
     has_retrieval = any(
@@ -330,7 +335,9 @@ def _missing_values(result: Result) -> list[str]:
 
 
 def _other_data_sentences(results: Sequence[Result]) -> list[str]:
-    """State how the data of configurations differ from the data of the first."""
+    """Return sentences on how the data of configurations differ from the data of the first; [] if they do
+    not.
+    """
     first = results[0]
     names_by_changes: dict[str, list[str]] = {}
     for result in results[1:]:
@@ -359,11 +366,11 @@ def _edited_sentences(results: Sequence[Result]) -> list[str]:
 def _sensitivity_sentences(
     by_name: Mapping[str, Result], leading: Arm | None, base: Arm, deciding: DecidingQuestions
 ) -> list[str]:
-    """State what these questions can and cannot show, a sentence each: the smallest difference that they
-    can detect, how much they repeat of their evidence, and how long that is.
+    """Return sentences on what the questions can show: the smallest difference that they can detect, the
+    fraction of their words that their evidence has, and the length of the evidence.
 
-    The wording matters as questions that repeat it favour search by words. A sentence that needs more
-    questions than there are is left out.
+    Questions in the words of their evidence favour lexical search, and short evidence favours small
+    chunks. A sentence for which there are too few questions is left out.
 
     Args:
         by_name: name -> result.
@@ -379,7 +386,7 @@ def _sensitivity_sentences(
         lines.append(_overlap_sentence(overlaps, lengths))
         if leading is not None and leading.difference:
             contender = by_name[leading.name]
-            lines += _wording_sentence(baseline, contender, overlaps, deciding.measure)
+            lines += _hardest_half_sentence(baseline, contender, overlaps, deciding.measure)
     if len(lengths) >= MIN_QUESTIONS and "span" in deciding.measure:
         others = ", ".join(f"{words} in {name}" for name, words in PEOPLES_EVIDENCE_WORDS.items())
         lines.append(
@@ -390,12 +397,15 @@ def _sensitivity_sentences(
 
 
 def _overlap_sentence(overlaps: Mapping[str, float], lengths: Mapping[str, float]) -> str:
-    """State how many of their words questions repeat from their evidence, next to the figures of public
-    sets. These figures are about passages: questions that name only a document are not compared.
+    """Return a sentence on the fraction of their words that questions repeat from their evidence, next to
+    the figures of public test sets.
+
+    The public figures are about passages. They are compared if enough questions have a passage as
+    evidence; the other questions, whose evidence is a whole document, are then left out.
 
     Args:
-        overlaps: query_id -> wording_overlap.
-        lengths: query_id -> evidence_words, of the questions with passages.
+        overlaps: query_id -> that fraction.
+        lengths: query_id -> number of words of the evidence; only questions with passages have one.
     """
     of_passages = [overlap for query_id, overlap in overlaps.items() if query_id in lengths]
     if len(of_passages) < MIN_QUESTIONS:
@@ -422,17 +432,17 @@ def _verdict_field(result: Result, field: str, deciding: DecidingQuestions) -> d
     return values
 
 
-def _wording_sentence(
+def _hardest_half_sentence(
     baseline: Result, contender: Result, overlaps: Mapping[str, float], measure: str
 ) -> list[str]:
-    """State the difference between two results on the half of the questions that repeat least of their
-    evidence, in a list of one sentence; [] if this half has too few questions, or is not scored.
+    """Return a sentence on the difference between two results for the half of the questions that share
+    the fewest words with their evidence; [] if this half has too few questions, or is not scored.
 
-    If the difference has another sign there than on all questions, the sentence adds that the decision
-    depends on the wording of questions.
+    If the difference has another sign on this half than on all questions, the sentence adds that the
+    decision depends on how questions are worded.
 
     Args:
-        overlaps: query_id -> fraction of the question's words that its evidence repeats.
+        overlaps: query_id -> the fraction of the question's words that its evidence has.
     """
     by_overlap = sorted(overlaps, key=lambda query_id: (overlaps[query_id], query_id))
     half = by_overlap[: len(by_overlap) // 2]
@@ -455,7 +465,7 @@ def _wording_sentence(
 def _difference_on(
     query_ids: Iterable[str], baseline: Result, contender: Result, measure: str
 ) -> pd.Series[Any]:
-    """Return the row of `compare` for one measure over some of the questions."""
+    """Return the row of `ragbench.compare` for one measure, over the questions `query_ids`."""
     sides = []
     for result in (baseline, contender):
         scores = result.scores[result.scores["measure"] == measure]
@@ -468,11 +478,11 @@ def _race_sentence(race: Race | None) -> list[str]:
 
 
 def _decision_by_race(race: Race, name: str) -> str:
-    """Return the decision between a configuration that a race dropped (`name`) and the one that led at that
-    moment: the leader is "better", "likely better", or "within the margin" of no importance.
+    """Return the decision on the leader of a race next to a configuration that the race dropped (`name`).
 
-    "better": the whole interval of the difference is below 0. "likely better": only its mean is, with a
-    p-value of Student's t test below `ALPHA`.
+    - "better": the whole interval of the difference (dropped minus leader) is below 0.
+    - "likely better": its mean is below 0, with a p-value of Student's t test below `ALPHA`.
+    - "within the margin": neither; the race dropped it because the difference does not matter.
     """
     row = race.table.to_dict("index")[name]  # gain: of `name` over the leader, with its interval
     n_asked = int(row["n"])  # questions that `name` was asked before it was dropped
@@ -488,7 +498,7 @@ def _decision_by_race(race: Race, name: str) -> str:
 
 
 def _environments_sentence(results: Sequence[Result]) -> list[str]:
-    """Warn if latencies come from more than one kind of machine or Python; [] if from one."""
+    """Return a warning if latencies come from more than one kind of machine or Python; [] if from one."""
     keys = ("platform", "machine", "cores", "python")
     environments = set()
     for result in results:

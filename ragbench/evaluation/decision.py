@@ -31,6 +31,10 @@ DRAFTS_ALONE = (
 )
 
 _MANY = 1_000_000  # questions; more are never asked
+_MAX_GROWTH = 10  # times the present questions: a user is not told to ask more than that
+_QUESTIONS_TO_WRITE = (
+    20  # that a user is told to write; `MIN_QUESTIONS` is the least that can decide
+)
 # medians of time that differ by less, relatively or in ms, change places from run to run
 _SAME_TIME = {"rel_tol": 0.1, "abs_tol": 1.0}
 
@@ -239,10 +243,10 @@ class Conclusion(metaclass=Suggesting):
 
 
 def arm_of(about: Mapping[str, Any], row: Mapping[Any, Any]) -> Arm:
-    """Return an arm (a configuration as a conclusion describes it, compared with the baseline).
+    """Return the `Arm` of a configuration that was compared with the baseline.
 
     Args:
-        about: its name, label, mean and costs.
+        about: fields of `Arm` that do not depend on the baseline: name, label, mean and costs.
         row: the row of this configuration in the table of `ragbench.compare_all`.
     """
     n_to_decide = row["n_to_decide"]
@@ -279,30 +283,31 @@ def best_first(arms: Sequence[Arm], measure: str) -> list[Arm]:
 
 
 def with_expected(arms: Sequence[Arm], expected: ExpectedGain | None, measure: str) -> list[Arm]:
-    """Return the arms (configurations) with the expected gain in the one that it was computed for.
+    """Return the arms (configurations); the arm with the best observed gain gets the gain to expect on new
+    questions, because the best of several observed gains is partly luck.
 
-    The best of several observed gains is partly luck. `expected` has what to expect of it on new
-    questions, as a gain; the arm gets it as a difference, which is negative for a measure that is better
-    when lower.
+    Args:
+        arms: the configurations.
+        expected: the name of that arm and its expected gain; None changes no arm.
+        measure: if a lower value of it is better, a gain is a negative difference in `Arm.expected`.
     """
     if expected is None:
         return list(arms)
     sign = 1 if higher_is_better(measure) else -1
-    with_gain = []
+    changed = []
     for arm in arms:
         if arm.name == expected.name:
             arm = replace(arm, expected=sign * expected.expected)
-        with_gain.append(arm)
-    return with_gain
+        changed.append(arm)
+    return changed
 
 
 def leading_arm(others: Sequence[Arm], measure: str) -> Arm | None:
-    """Return the arm (configuration) whose decision matters most: a better one, else one that might be
-    better, else the one that comes nearest to the baseline; None without arms.
+    """Return the arm (configuration) with the most useful decision; None without arms.
 
-    The order of decisions is `ORDER`, best first, with two exceptions: an undecided arm with a gain goes
-    before "within the margin", and a decision that is not in `ORDER` goes first. Of arms with the same
-    decision, the one with the largest gain leads.
+    Decisions are in the order of `ORDER`, "better" first, with two exceptions: "undecided" comes before
+    "within the margin" if the arm has a gain, and a decision that is not in `ORDER` comes first. Of
+    arms with the same decision, the arm with the largest gain is returned.
     """
     if not others:
         return None
@@ -374,7 +379,7 @@ def next_step_of(
     """
     decision = leading.decision
     if decision == "not possible":
-        return _to_make_it_possible(deciding)
+        return _step_to_enable_decision(deciding)
     if decision in ("better", "likely better"):
         return "switch", f"switch to {leading.label}"
     if _is_equal(leading):
@@ -385,15 +390,15 @@ def next_step_of(
         if doubtful:
             return "label", f"check the labels of {doubtful}"
         n_more = (leading.n_to_decide or _MANY) - leading.n
-        is_feasible = 0 < n_more < 10 * max(leading.n, 100)
+        is_feasible = 0 < n_more < _MAX_GROWTH * max(leading.n, 100)
         if _gain(leading, deciding.measure) > 0 and is_feasible:
             return "ask", f"ask about {n_more:,} more questions; until then keep {base.label}"
     return "keep", f"keep the baseline, {base.label}"
 
 
-def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
-    """Return the kind of the next step ("ask", "write" or "label") and the instruction, for questions
-    that cannot decide: it states what they lack.
+def _step_to_enable_decision(deciding: DecidingQuestions) -> tuple[str, str]:
+    """Return the next step where the questions cannot decide: its kind ("ask", "write" or "label") and the
+    instruction, which states what the questions lack.
     """
     if not deciding.composition:  # tables of another tool, which tell nothing about their questions
         return (
@@ -402,8 +407,9 @@ def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
         )
     n_people = deciding.composition.get("people", 0)
     if deciding.not_possible == DRAFTS_ALONE or n_people < MIN_QUESTIONS:
+        n_to_write = max(_QUESTIONS_TO_WRITE - n_people, 1)
         return "write", (
-            f"write {max(20 - n_people, 1)} questions of your own, in questions.ipynb or as a table "
+            f"write {n_to_write} questions of your own, in questions.ipynb or as a table "
             "for `ragbench testset convert`"
         )
     return "label", f"label the questions, so that {deciding.measure} can be scored on them"
@@ -412,9 +418,10 @@ def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
 def _by_cost(leading: Arm, base: Arm) -> tuple[Arm, str]:
     """Return which of two equally good arms (configurations) to use, and the reason.
 
-    The first of these that differs and is known of both decides: dollars per question, dollars for the
-    index, time (if one is clearly faster). If the price of one alone is known, time does not decide: the
-    baseline stays, and the reason states why. If nothing that is known differs, it stays, reason "".
+    - The cheaper one by dollars per question, or if these are equal or unknown, by dollars for the index.
+    - Else the one that is clearly faster. But if only one of the two prices is unknown, the baseline,
+      and the reason states which price is missing.
+    - Else the baseline, with the reason "".
     """
     for amount in ("cost_per_1000_usd", "index_cost_usd"):
         cost, base_cost = getattr(leading, amount), getattr(base, amount)
@@ -452,15 +459,17 @@ def _price(arm: Arm) -> str:
 
 
 def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuestions) -> list[str]:
-    """State the difference between the leading configuration and the baseline, with its interval and how
-    certain it is, a sentence each. Without a difference only the mean of the baseline is stated; [] if
-    that has no score.
+    """Return sentences on the difference between the leading configuration and the baseline: its interval,
+    what could overturn it, and what to expect on new questions.
+
+    If no difference is known, the only sentence states the mean of the baseline. [] if the baseline has
+    no score.
     """
     meaning = meaning_of(deciding.measure)
     measure = f"{deciding.measure} ({meaning})" if meaning else deciding.measure
-    if leading is None or leading.difference is None or base.mean is None:
-        if base.mean is None:
-            return []
+    if base.mean is None:
+        return []
+    if leading is None or leading.difference is None:
         return [f"{base.label} has {base.mean:.3f} by {measure}, over {base.n} questions."]
     interval = with_interval(leading.difference, leading.ci_low, leading.ci_high, "{:+.3f}")
     sentence = (

@@ -103,10 +103,10 @@ class EvidenceMeter:
             stages: the ranking after each step of the search.
             filtered: relevant documents that the filter keeps from the question.
         """
-        # of a pipeline that rewrites questions: what it found by the question as it was asked
+        # a pipeline that rewrites questions also searches with the question as it was asked
         contexts_unchanged = [call.contexts for call in answer.calls if call.name in UNCHANGED]
         uncut = (*answer.contexts, *answer.cut)
-        # Each step is compared at the length that was handed over: a longer ranking would hold more.
+        # of each step as many chunks as were handed over at the end: more chunks would hold more
         handed_over = {step: ids[: len(uncut)] for step, ids in stages.items()}
         lists = _ChunkLists(
             deep=(*ranking, *answer.contexts),
@@ -124,11 +124,11 @@ class EvidenceMeter:
     def _reach_of_documents(
         self, case: Case, answer: Answer, lists: _ChunkLists, filtered: Collection[str]
     ) -> EvidenceReach | None:
-        """Return for each list of chunks the fraction of the relevant documents that it has a chunk or
-        passage of; None if no document is known to be relevant.
+        """Return the fraction of the relevant documents that each list of chunks reaches; None if no
+        document is known to be relevant. One chunk or passage reaches its whole document.
 
-        Documents may be alternatives, of which one is enough: `Case.first_alternatives` replaces each
-        by the first of its alternatives, so that they count as one.
+        If documents are alternatives, one of them is enough: `Case.first_alternatives` replaces each by
+        the first of its alternatives, so that they count as one.
         """
         labelled = {*relevant_documents(self._dataset, case)}
         labelled.update(span.doc_id for span in case.evidence)
@@ -141,10 +141,10 @@ class EvidenceMeter:
             return len(case.first_alternatives(documents) & relevant) / len(relevant)
 
         corpus = self._dataset.corpus
-        # One relevant document in the corpus is enough, as for the other lists (see `holds`).
-        # Without a corpus in the dataset, the system has other documents, which cannot be checked.
-        is_unchecked = not corpus and bool(answer.passages)
-        is_in_corpus = is_unchecked or not corpus.keys().isdisjoint(labelled)
+        if not corpus and answer.passages:
+            is_in_corpus = True  # the system's own documents, which cannot be checked
+        else:  # one relevant document is enough, as in `EvidenceReach.holds`
+            is_in_corpus = not corpus.keys().isdisjoint(labelled)
         allowed = case.first_alternatives(labelled.difference(filtered))
         return EvidenceReach(
             corpus=float(is_in_corpus),
@@ -171,9 +171,9 @@ class EvidenceMeter:
     def _reach_of_spans(
         self, case: Case, lists: _ChunkLists, filtered: Collection[str]
     ) -> EvidenceReach:
-        """Return the fraction of the evidence's characters that each list covers.
+        """Return the fraction of the evidence's characters that each list of chunks covers.
 
-        The same words in several places are one passage, of which the best covered copy counts.
+        If several evidence spans have the same text, they count once, by the copy that is covered best.
         """
         spans = located_spans(self._dataset, case)
         # text of a passage -> the places that have this text
@@ -224,12 +224,11 @@ class EvidenceMeter:
 
     def _is_located(self, case: Case, answer: Answer, relevant: Collection[str]) -> bool:
         """Return True if the contexts are known to hold the evidence: they hold the whole texts of the
-        `relevant` documents (one or more), state every gold fact, or quote the evidence.
+        `relevant` documents, state every gold fact, or quote the evidence.
         """
         contexts = [self._chunk_of[each] for each in answer.contexts if each in self._chunk_of]
-        contexts.sort(
-            key=lambda chunk: (chunk.doc_id, chunk.start)
-        )  # pieces of a text in its order
+        # so that the pieces of a document are joined in its order
+        contexts.sort(key=lambda chunk: (chunk.doc_id, chunk.start))
         texts = [chunk.text for chunk in contexts]
         texts += [passage.text for passage in answer.passages]
         joined = _with_single_blanks(" ".join(texts))
