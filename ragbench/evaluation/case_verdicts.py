@@ -28,7 +28,7 @@ from ragbench.metrics.tidy import relevant_ids, score_frame, tidy
 from ragbench.testsets.composition import evidence_words, origin_of, wording_overlaps
 from ragbench.types import Case, Dataset, Judgement
 
-OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
+PERSPECTIVES_OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
 # Values of a case's fields without the labels that the perspective "pipeline" checks.
 _WITHOUT_PIPELINE_LABELS: dict[str, Any] = {
     "required_flags": (),
@@ -68,21 +68,21 @@ def decide(
         frames: perspective -> its scores; perspectives that could not be measured are not in it.
         thresholds: part -> the value that an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
         weights: part -> how much it counts in the overall.
-        lost: the questions on whose answers the judge was asked and failed. They are not decided, and
+        lost: the questions for which the judge was asked and gave no verdict. They are not decided, and
             have no overall: a heuristic does not take the place of a verdict.
 
     Returns:
         The scores of the overall and its parts, with pass_rate among them, and the reasons.
     """
-    if not any(name in frames for name in OF_ANSWERS):
+    if not any(name in frames for name in PERSPECTIVES_OF_ANSWERS):
         return _decide_by_retrieval(answered, frames.get("retrieval", score_frame(())), lost)
     deciding_frames = [frame for name, frame in frames.items() if name != "safety"]
     scores = pd.concat(deciding_frames, ignore_index=True)
-    stands_in_for_judge = scores["query_id"].isin(lost) & scores["measure"].isin(_HEURISTICS)
+    is_heuristic_of_lost = scores["query_id"].isin(lost) & scores["measure"].isin(_HEURISTICS)
     overall, reasons = decide_overall(
         _with_measured_labels(answered.dataset, frames),
         answered.answers,
-        scores[~stands_in_for_judge],
+        scores[~is_heuristic_of_lost],
         thresholds=thresholds,
         weights=weights,
     )
@@ -109,8 +109,8 @@ def _decide_by_retrieval(
 ) -> PassDecisions:
     """Decide every question by Success@5: whether something relevant is among the first 5 retrieved.
 
-    Success@5 of chunks decides if it was measured, else of spans, else of documents. A question
-    without a score, or whose judge failed (`lost`), has the pass_rate NaN.
+    Success@5 of chunks decides if it was measured, else that of spans, else that of documents. A
+    question without a score, and a question in `lost` (its judge failed), has the pass_rate NaN.
     """
     measured = set(scores["measure"])
     deciding = next((name for name in _SUCCESS if name in measured), "")  # the first measured one
@@ -220,15 +220,23 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
     gives_answers = bool(answered.answers) and answered.has_answers
     if _has_known_cost(answered) or not gives_answers:
         return costs
-    # a row for the system itself, with no tokens, and None for its dollars
-    failed = sum(answer.failed for answer in answered.answers)
-    name = str(answered.system["name"])
-    return (Cost("generator", name, len(answered.answers), failed, 0, 0, None), *costs)
+    of_system = Cost(
+        "generator",
+        model=str(answered.system["name"]),
+        requests=len(answered.answers),
+        failed=sum(answer.failed for answer in answered.answers),
+        input_tokens=0,
+        output_tokens=0,
+        usd=None,
+    )
+    return (of_system, *costs)
 
 
 def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]:
-    """Return query_id -> part ("generator", "judge") -> US dollars, for each part that was asked; None
-    where the price is not known, as of a system that reports no tokens.
+    """Return query_id -> part -> US dollars, or None if the price is not known.
+
+    The parts are "generator" (None if the system reports no tokens for any answer) and "judge". A part
+    that cost nothing because it was not asked is left out.
     """
     costs: dict[str, dict[str, float | None]] = {}
     reports_tokens = _has_known_cost(answered)
@@ -253,11 +261,16 @@ def _has_known_cost(answered: SystemOutput) -> bool:
 
 
 def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tuple[Advice, ...]:
-    """Return what to try, from the pattern of missed `targets` (the ones that the user sees, also if
-    they do not decide whether the evaluation passes) and of failed questions.
+    """Return advice on what to try next, from the missed targets and the failed questions.
+
+    Args:
+        result: the result of the evaluation.
+        answered: the output of the system.
+        targets: all targets that the user sees, also those that do not decide whether the evaluation
+            passes.
     """
     measured = {state.name for state in result.perspectives if state.measured}
-    measures_answers = not measured.isdisjoint(OF_ANSWERS)
+    measures_answers = not measured.isdisjoint(PERSPECTIVES_OF_ANSWERS)
     abstentions = None
     if answered.has_answers and answered.dataset.cases and measures_answers:
         abstentions = abstention_table(answered.dataset, answered.answers)

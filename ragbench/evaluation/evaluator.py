@@ -260,14 +260,15 @@ def _recorded_in_rows(data: Any) -> RecordedSystem:
 
 
 def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:
-    """Return a system that `ask_all` takes.
+    """Return what the user gave as `system` in a form that `ask_all` takes.
 
-    Retrievers (an object, a class, or a name next to options of the pipeline) become a `Pipeline`,
-    a sequence becomes recorded answers and a function or chain a `FunctionSystem`. A `System`, and the
-    name of one, are returned as they are.
+    - A retriever (an object, a class, or a name next to options of the pipeline) becomes a `Pipeline`.
+    - A sequence becomes recorded answers.
+    - A `System`, or the name of one, is returned unchanged.
+    - Anything else is a function, chain or engine, and becomes a `FunctionSystem`.
 
     Args:
-        of_pipeline: the options of `Pipeline` that the user named.
+        of_pipeline: the options of `Pipeline` that the user named, among them perhaps "retriever".
 
     Raises:
         ConfigError: options of the pipeline for another system, or a system next to a retriever.
@@ -358,11 +359,11 @@ def decide(
         parameters: of the configuration; {} keeps the name of the system.
     """
     output = scored.output
-    deciding = plan.deciding
+    deciding = plan.deciding  # the targets that decide
     frames = {name: each.scores for name, each in scored.measurements.items()}
     measured = {state.name: frames[state.name] for state in scored.states if state.measured}
-    if measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
-        deciding = deciding.without(["pass_rate"])  # which is about answers
+    if measured.keys().isdisjoint(case_verdicts.PERSPECTIVES_OF_ANSWERS):
+        deciding = deciding.without(["pass_rate"])  # a target for answers
     judgements = judgements_by_meaning(output.judgements, wordings_of(plan.criteria))
     decisions = _pass_decisions(plan, output, measured, judgements, deciding.weights)
     frames["overall"] = decisions.scores
@@ -374,8 +375,8 @@ def decide(
     names_measured = {state.name for state in states if state.measured}
     rows = _rows(plan, scored, frames, names_measured, deciding)
     scores = _all_scores(frames, plan.dataset)
-    diagnosis = _diagnosed(plan, replace(output, judgements=judgements), measured, scores)
-    if plan.chosen:
+    diagnosis = _diagnosis(plan, replace(output, judgements=judgements), measured, scores)
+    if plan.chosen:  # the user named measures: others are not reported
         reported = _reported_measures(plan)
         scores = scores[scores["measure"].isin(reported)]
         rows = [row for row in rows if row.measure in reported]
@@ -421,14 +422,15 @@ def _pass_decisions(
     judgements: Sequence[Judgement],
     weights: Mapping[str, float],
 ) -> case_verdicts.PassDecisions:
-    """Decide which questions pass. Other wordings of a criterion decide as the criterion does.
+    """Decide which questions pass. If the user reworded a criterion of ragbench, the verdicts by the new
+    wording count as verdicts by this criterion.
 
     Args:
         measured: perspective -> its scores.
-        judgements: the judge's verdicts, each with the criterion that it decides for.
+        judgements: the judge's verdicts, renamed to the criteria of ragbench already.
         weights: part of an answer -> how much it counts in the overall.
     """
-    meanings = wordings_of(plan.criteria)
+    meanings = wordings_of(plan.criteria)  # reworded criterion -> the criterion that it replaces
     by_meaning = {name: scores_by_meaning(frame, meanings) for name, frame in measured.items()}
     lost = judge_failures(judgements).lost
     return case_verdicts.decide(output, by_meaning, plan.targets.cases, weights, lost)
@@ -510,6 +512,9 @@ def _rows(
         frames: perspective -> its scores.
         measured: the perspectives whose measures get rows.
         deciding: the targets that decide.
+
+    Raises:
+        ConfigError: a gate is above the best value that is possible with these chunks.
     """
     ceilings = views.ceilings_of(plan.dataset, plan.named, scored.output)
     check_reachable(deciding, ceilings)
@@ -540,18 +545,22 @@ def _unscored_row(measure: str, plan: EvaluationPlan, deciding: Targets) -> Meas
     return compare_with_target(row, deciding)
 
 
-def _diagnosed(
+def _diagnosis(
     plan: EvaluationPlan,
     output: SystemOutput,
     measured: Mapping[str, pd.DataFrame],
     scores: pd.DataFrame,
 ) -> pd.DataFrame | None:
-    """Return the first cause of each failure (the table of `diagnose`), with measures in the user's words;
-    None unless both retrieval and answers were measured.
+    """Return the table of `diagnose`, with the first cause of each failure; None unless both retrieval and
+    answers were measured.
+
+    Its column "measure" has the names that the user's wordings of criteria have in the scores.
     """
-    if "retrieval" not in measured or measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
+    measured_answers = not measured.keys().isdisjoint(case_verdicts.PERSPECTIVES_OF_ANSWERS)
+    if "retrieval" not in measured or not measured_answers:
         return None
-    meanings = wordings_of(plan.criteria)
+    meanings = wordings_of(plan.criteria)  # reworded criterion -> the criterion that it replaces
+    # each chunk once: those that were searched, and those that only the contexts have
     chunk_of = {chunk.chunk_id: chunk for chunk in (*output.searched, *output.texts)}
     table = diagnose(
         output.dataset,
@@ -559,7 +568,7 @@ def _diagnosed(
         output.answers,
         output.judgements,
         scores_by_meaning(scores, meanings),
-        [*chunk_of.values()],
+        list(chunk_of.values()),
         depth=output.depth,
         stages=output.stages,
         filtered=output.filtered,

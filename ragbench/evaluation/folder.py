@@ -213,10 +213,11 @@ def save(
 
 
 def _texts_of(result: Result, views: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of a result, name -> text, with `views`, and with the checksums of all.
+    """Return all files of the folder of a result as name -> text, with `views` (reports) among them.
 
     Times, latencies and numbers of cached replies differ between two equal runs: they are moved from
-    the other files into timings.json.
+    the other files into timings.json. config.json has the checksums of the data, timings.json those of
+    the reports.
     """
     counts = _counts(result)
     if result.diagnosis is not None:
@@ -243,7 +244,7 @@ def _texts_of(result: Result, views: Mapping[str, str]) -> dict[str, str]:
         texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
     if result.rows:
         texts[VERDICTS] = json.dumps(decisions, ensure_ascii=False, allow_nan=False) + "\n"
-    texts[CONFIG] = sealed(CONFIG, config, _checksums(texts))
+    texts[CONFIG] = sealed(CONFIG, config, _checksums(texts))  # the JSON with these checksums
     return {**texts, **views, TIMINGS: sealed(TIMINGS, times, _checksums(views))}
 
 
@@ -267,7 +268,9 @@ def _checksums(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _counts(result: Result) -> dict[str, int]:
-    """Return file name without its ending -> number of entries, which shows a file that was cut short."""
+    """Return the number of entries of each file of a result, by the name without its ending. Loading
+    compares them, and so notices a file that was cut short.
+    """
     return {
         "run": sum(map(len, result.run.values())),
         "scores": len(result.scores),
@@ -524,10 +527,11 @@ def load_results(folder: str | Path) -> Results:
             f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart"
         )
     loaded = (load_result(path) for path in compared_folders(folder))  # one in memory at a time
-    whole = (result for result in loaded if DRAWS not in result.parameters)  # of all questions
+    # the parameter `DRAWS` marks a configuration of a race that answered a part of the questions
+    whole = (result for result in loaded if DRAWS not in result.parameters)
     race, _ = load_race(folder)
     baseline, _ = _stored_roles(folder)
-    results = Results(_packed(whole), baseline=baseline, race=race)
+    results = Results(_packed(whole), baseline=baseline, race=race)  # in less memory
     if not results and (folder / "config.json").is_file():
         return Results([load_result(folder)])
     if not results:
@@ -539,10 +543,8 @@ def load_results(folder: str | Path) -> Results:
 
 
 def _packed(results: Iterable[Result]) -> Iterator[Result]:
-    """Return the results in a form that takes less memory: large parts are pickled until they are used.
-
-    The columns query_id and measure of the scores take most of the rest. Successive results with the same
-    questions and measures share one copy of them.
+    """Yield the results in a form that takes less memory: large parts are pickled until they are used, and
+    successive results with the same questions and measures share one copy of these columns.
     """
     shared_columns = pd.DataFrame()
     for result in results:
@@ -584,8 +586,10 @@ class _PackedResult(Result):
 
 
 def load_race(folder: Path) -> tuple[Race | None, str]:
-    """Return how the configurations of a sweep raced, and the digest of everything that the race was
-    made from; (None, "") if they did not race.
+    """Return the race of a sweep, and the digest of everything that it was made from; (None, "") if there
+    was none.
+
+    In a race, configurations answer more and more questions, and those that are behind are dropped.
     """
     path = folder / RACE
     if not path.is_file():

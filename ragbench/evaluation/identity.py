@@ -64,10 +64,10 @@ def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def _comparable(value: Any) -> Any:
-    """Return the value of an option in a form that is equal for equal options, for a digest.
+    """Return the value of an option as plain data that is equal for equal options: JSON of it is digested.
 
-    Any text is replaced by a digest: if it names a file, a result or a module, of the content of that.
-    Mappings and sets are sorted.
+    A text is replaced by its digest, or if it names a file, the folder of a result or a module, by the
+    digest of the content of that. Mappings and sets become sorted lists.
     """
     if isinstance(value, str | Path):
         return _digest_of_named(str(value))

@@ -79,8 +79,10 @@ class SystemOutput:
 
     @cached_property
     def texts(self) -> Sequence[Chunk]:
-        """Return the chunks, and one more for every other id in the answers' contexts, so that each id
-        has a text: that of the answer's passage, or "" if it is not known.
+        """Return a chunk for each id in the contexts of the answers, and all `chunks`.
+
+        An id that is not in `chunks` gets a chunk with the text of the answer's passage; "" if there is
+        no such passage.
         """
         chunk_of = {chunk.chunk_id: chunk for chunk in self.chunks}
         for answer in self.answers:

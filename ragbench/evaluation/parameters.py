@@ -194,11 +194,13 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     """Return the parameters of the notebook that calls this, as name -> value: those that its parameters
     cell declares with a type (`k: int = 5`). The cell or papermill has set the values.
 
-    From then on the notebook's tables show "$" and hidden signs literally.
+    The call also changes how the notebook's tables are shown: "$" does not begin a formula, and
+    invisible characters are seen.
 
     Args:
-        types: the type of each parameter that ragbench's own notebook, `evaluate.ipynb`, does not have.
-            Any other name that the notebook has declared with a type is an error.
+        types: name -> type of the notebook's parameters that ragbench does not know (it knows those of
+            its own notebook, `evaluate.ipynb`). Any other name that the notebook has declared with a
+            type is an error.
 
     Raises:
         ConfigError: a name is not a parameter (such as a misspelt one, in the cell or for papermill),
@@ -215,7 +217,7 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
         known[name] = parameter_types(name)
     for name, kind in types.items():
         known[name] = [kind]
-    of_notebook = {}  # of `known`, the parameters that the notebook declares, or names in this call
+    of_notebook = {}  # those of `known` that the notebook declares, or passes to this call
     for name, kinds in known.items():
         if name in declared or name in types:
             of_notebook[name] = kinds
@@ -267,8 +269,8 @@ def _pipeline_type(name: str) -> type:
 
 
 def _show_texts_as_they_are() -> None:
-    """Let the tables of the notebook show hidden signs as signs, "$" as a dollar, and 120 characters
-    of a long text; the values in the tables stay.
+    """Let the notebook show tables with visible signs for invisible characters, "$" as a dollar (not the
+    start of a formula), and 120 characters of a long text. The values in the tables do not change.
     """
     if "IPython" not in sys.modules:
         return
@@ -334,12 +336,13 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     kept = {}
     for key, value in parameters.items():
         is_about_run = key in WHERE or key in REQUESTS
-        # without it a configuration keeps the name that it had before the parameter was added
+        # a default of a newer parameter: left out, so that older configurations keep their names
         is_omitted = key in OMITTED and value in ("", 0)
         if not is_about_run and not is_omitted:
             kept[key] = value
-    if "rewrite" not in kept and kept.get("history") != "rewrite":
-        kept.pop("rewrite_llm", None)  # nothing asks it
+    uses_rewriter = "rewrite" in kept or kept.get("history") == "rewrite"
+    if not uses_rewriter:
+        kept.pop("rewrite_llm", None)
     system = kept.get("system", "")
     if not is_pipeline(system):
         kept = _without_pipeline(kept, system)
@@ -399,7 +402,7 @@ def config_name(parameters: Mapping[str, Any]) -> str:
         settings["prompt"] = "own-prompt"  # its digest distinguishes it
     if "system" in settings:
         settings["system"] = re.sub(r"\.(toml|jsonl)$", "", str(settings["system"]))
-    unnamed = (None, "", *NO_MODEL, "cited")  # values that are no part of the name
+    unnamed = (None, "", *NO_MODEL, "cited")  # usual values, which are not named
     words = [_word(str(settings[key])) for key in _READABLE if settings.get(key) not in unnamed]
     readable = "-".join(filter(None, words))[:80].strip("-.") or "run"
     return f"{readable}-{hashlib.sha256(canonical.encode()).hexdigest()[:8]}"

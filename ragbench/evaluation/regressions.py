@@ -151,11 +151,11 @@ def check_comparable(
 
 
 def _left_out(baseline: Result, result: Result) -> dict[str, str]:
-    """Return part -> the reason why it is not compared; {} if everything is compared.
+    """Return the parts of two results that cannot be compared: part -> the reason; {} if all can.
 
-    The parts are "span:", all measures with this prefix (left out if the chunks differ); "questions",
-    the passed questions (other thresholds or perspectives); and "overall", the overall value (other
-    weights, judge or perspectives).
+    - "span:", all measures with this prefix: if the documents are cut into other chunks.
+    - "questions", which questions pass: if the thresholds or the measured perspectives differ.
+    - "overall", the overall value: if the weights, the judge or the perspectives differ.
     """
     reasons = {}
     # measures of chunks that hold evidence: other chunks are relevant where texts are cut differently
@@ -206,7 +206,8 @@ def _perspectives_measured(result: Result) -> set[str]:
 def _changes(
     baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[Change, ...]:
-    """Return the change of each measure that is compared, see `_measures_to_compare`.
+    """Return the change of each measure that is compared (`_measures_to_compare`), with its p-value after
+    Holm's correction for several measures.
 
     Args:
         left_out: parts that are not compared -> the reason.
@@ -256,11 +257,14 @@ def _measures_to_compare(
     targets = {row.measure for row in result.rows if row.target is not None}
     measures = []
     for name in baseline.scores.dropna(subset=["value"])["measure"].unique():
-        is_shown = name in HEADLINE or name in targets or perspective_of(name) == "own"
-        # parts of the overall are separate measures, and McNemar's test is about pass_rate
-        is_compared_elsewhere = name.startswith("overall_") or name == "pass_rate"
-        is_left_out = name in left_out or ("span:" in left_out and name.startswith("span:"))
-        if name in scored and is_shown and not is_compared_elsewhere and not is_left_out:
+        if name not in scored:
+            continue
+        if name in left_out or ("span:" in left_out and name.startswith("span:")):
+            continue
+        # parts of the overall are measures of their own, and `_pass_fail` compares pass_rate
+        if name.startswith("overall_") or name == "pass_rate":
+            continue
+        if name in HEADLINE or name in targets or perspective_of(name) == "own":
             measures.append(name)
     return measures
 
@@ -292,7 +296,7 @@ def _verdict(p: float | None, is_better: bool | None) -> str:
 
 
 class _Outcome(NamedTuple):
-    """Whether a question or sample passes, and the record of it for a comparison in which that changed."""
+    """Whether a question or sample passes, and the record that a comparison shows if this changed."""
 
     passes: bool
     flip: Flip
@@ -310,11 +314,11 @@ class _Flips(NamedTuple):
 def _pass_fail(
     baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[PassFail, ...]:
-    """Return for each group of cases which of them newly fail, which are fixed, and whether that is a
-    regression.
+    """Return the comparison of each group of cases: which cases newly fail, which are fixed, and the verdict
+    by McNemar's test after Holm's correction.
 
-    The groups are the questions, the answers to attacks, and the safety inputs. A group without a
-    case that both results have is left out.
+    The groups are "questions", "answers to attacks" and "safety inputs". A group is left out if the two
+    results have no case of it in common.
 
     Args:
         left_out: parts that are not compared -> the reason.
@@ -340,7 +344,7 @@ def _pass_fail(
     adjusted = _holm(p_values, [n_failing + n_fixed for n_failing, n_fixed in counts])
     records = []
     for group, (n_failing, n_fixed), p in zip(groups, counts, adjusted, strict=True):
-        records.append(PassFail(*group, p, _verdict(p, n_fixed > n_failing)))
+        records.append(PassFail(*group, p_value=p, verdict=_verdict(p, n_fixed > n_failing)))
     return tuple(records)
 
 

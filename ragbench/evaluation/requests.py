@@ -134,7 +134,11 @@ def ask_all(
 
 @contextmanager
 def open_system(system: str | Path | System, dataset: Dataset) -> Iterator[System]:
-    """Yield a system. One that is named is loaded, and closed afterwards; an object stays open."""
+    """Yield a system. If it is given by its name, it is loaded, and closed afterwards.
+
+    A system that is an object, or is the object "package.module:attribute", is the user's: it is not
+    closed.
+    """
     if isinstance(system, System):
         yield system
         return
@@ -142,9 +146,13 @@ def open_system(system: str | Path | System, dataset: Dataset) -> Iterator[Syste
     try:
         yield loaded
     finally:
-        # an object of the user's module is the user's to close
-        is_ours = not is_object_name(str(system)) or isinstance(loaded, FunctionSystem)
-        if is_ours and callable(close := getattr(loaded, "close", None)):
+        is_from_module = is_object_name(str(system))
+        is_wrapped = isinstance(
+            loaded, FunctionSystem
+        )  # by `load_system`, around the user's object
+        is_ours = is_wrapped or not is_from_module
+        close = getattr(loaded, "close", None)
+        if is_ours and callable(close):
             close()
 
 
@@ -214,12 +222,12 @@ def answer_all(
         concurrency: questions asked at a time.
         timeout_s: seconds that a reply of the pipeline's language model may take.
         timed: the number of questions that are asked one at a time, before the others, to measure
-            latencies: as many of them as are answered within a minute, and every question with a
-            latency budget. (Questions that are asked together wait for each other.) No question is
-            asked twice, except by the pipeline without a language model, which then answers all
-            questions in one batch.
-        attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that
-            answers questions.
+            latencies (questions that are asked together wait for each other). It is a maximum: no
+            more of them are asked after a minute. Every question with a latency budget is asked
+            alone, too. No question is asked twice, but by the pipeline without a language model,
+            which then answers all questions in one batch.
+        attacks: also ask the dataset's safety inputs (attacks, and harmless ones), if the system
+            writes answers.
     """
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
@@ -242,8 +250,10 @@ def answer_all(
 
 
 def _without_own_documents(output: SystemOutput) -> SystemOutput:
-    """Return the output with every question that is itself a document of the corpus removed from its
-    own ranking, as `beir` does; a DataWarning counts these questions.
+    """Return the output with rankings that do not contain the question itself, as `beir` does.
+
+    It concerns questions that are documents of the corpus (`_questions_that_are_documents`) and that
+    were retrieved for themselves; a DataWarning counts them.
     """
     found_themselves = []
     for query_id in _questions_that_are_documents(output.dataset):
@@ -272,10 +282,10 @@ def _without_own_documents(output: SystemOutput) -> SystemOutput:
 
 
 def _questions_that_are_documents(dataset: Dataset) -> list[str]:
-    """Return the ids of questions that are documents of the corpus themselves, as in ArguAna and
-    Quora: the same id and, folded, the same text, and not judged relevant to themselves.
+    """Return the ids of questions that are also documents of the corpus, as in ArguAna and Quora: a document
+    has the same id and the same words. A question that is judged relevant to itself is left out.
     """
-    itself = []
+    query_ids = []
     for case in dataset.cases:
         document = dataset.corpus.get(case.query_id)
         is_relevant = dataset.qrels.get(case.query_id, {}).get(case.query_id, 0) > 0
@@ -283,8 +293,8 @@ def _questions_that_are_documents(dataset: Dataset) -> list[str]:
             continue
         question = folded_words(case.text)
         if question in (folded_words(document.text), folded_words(document.full_text)):
-            itself.append(case.query_id)
-    return itself
+            query_ids.append(case.query_id)
+    return query_ids
 
 
 def _output_of_system(
@@ -309,6 +319,7 @@ def _output_of_system(
     matched = match_passages(replies, dataset)
     about = _description(system, replies, matched)
     answers = matched.answers
+    # the answers whose latencies count, and how many of them were asked at a time
     timed_answers = answers
     timed_at_once: int | None = concurrency
     if asked_alone:
@@ -316,6 +327,8 @@ def _output_of_system(
         timed_at_once = 1
     if isinstance(system, RecordedSystem):
         timed_at_once = None  # not known
+    # if every request failed, what the system would have returned is not known: it is not held
+    # against it that there are no contexts and answers
     all_failed = all(answer.failed for answer in answers)
     return SystemOutput(
         dataset,
@@ -393,14 +406,16 @@ def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
 
 
 def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> Sequence[Answer]:
-    """Return the answer to each safety input; [] for a system that does not write answers, or whose
-    answers all failed. (A failure in a dry run only means that nothing was sent.)
+    """Return the answer to each safety input. Return [] for a system that writes no answers, or that failed
+    on every question of `answered`.
+
+    In a dry run every answer has failed because nothing was sent: the safety inputs are asked.
     """
-    n_down = sum(
+    n_failed = sum(
         answer.failed and answer.failure is not FailureKind.DRY_RUN for answer in answered.answers
     )
-    is_down = bool(answered.answers) and n_down == len(answered.answers)
-    if not answered.has_answers or is_down:
+    has_only_failures = bool(answered.answers) and n_failed == len(answered.answers)
+    if not answered.has_answers or has_only_failures:
         return []
     queries = _safety_queries(answered.dataset)
     cases = [Case(sample_id, text) for sample_id, text in queries.items()]
@@ -429,7 +444,8 @@ def _output_of_pipeline(
     """
     asked_alone = _ask_pipeline_alone(dataset, system, timed, asking["timeout_s"])
     if system.llm in NO_MODEL:
-        # answers are free, so one batch asks all questions; only latencies are of questions alone
+        # answers are free: all questions are asked once more in a batch, and only the latencies are
+        # those of the questions that were asked alone
         answers = []
         for answer in ask(system, dataset, **asking):
             timed_answer = asked_alone.get(answer.query_id, answer)
@@ -497,10 +513,10 @@ def _relevant(dataset: Dataset, case: Case) -> list[str]:
 def _ask_pipeline_alone(
     dataset: Dataset, system: Pipeline, timed: int, timeout_s: float
 ) -> dict[str, Answer]:
-    """Ask a pipeline questions one at a time, as `_ask_alone`; the models are loaded before."""
+    """Ask a pipeline questions one at a time (`_ask_alone`), after a search that loads its models."""
     if timed:
         first_query = dict(islice(dataset.queries.items(), 1))
-        with store.bypassed():  # the first search loads a model
+        with store.bypassed():  # a stored embedding would need no model
             system.retrieve(first_query)
 
     def ask_one(case: Case) -> Answer:
@@ -516,9 +532,8 @@ def _ask_alone(
 ) -> dict[str, Answer]:
     """Ask questions one at a time and return query_id -> answer.
 
-    The first `timed` questions are asked, as many as are answered within a minute, and all questions
-    with a latency budget; if `timed` is 0, none is asked. If the first few all fail, the others are
-    not asked.
+    These are the first `timed` questions, as far as they are asked within a minute, and all questions
+    with a latency budget; none if `timed` is 0. If the first few all fail, the others are not asked.
     """
     if timed == 0:
         return {}

@@ -97,8 +97,8 @@ def missing_verdicts(judgements: Sequence[Judgement]) -> list[Judgement]:
 
 
 def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
-    """Count the judgements that were requested and those that failed, of the criterion that failed most
-    often.
+    """Count the judgements that were requested and that failed, for the criterion that failed most often.
+    If none failed, the judgements of all criteria are counted as requested.
 
     `lost` has the questions without a verdict on correctness or faithfulness, the two criteria that
     decide whether a question passes.
@@ -106,6 +106,7 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     >>> judge_failures([Judgement("q1", "correctness", None, "401", state="judge_failed", samples=(None,))])
     JudgeFailures(requested=1, failed=1, reason='401', lost=frozenset({'q1'}))
     """
+    # without samples, the judge was not asked
     requested = [judgement for judgement in judgements if judgement.samples]
     failed = missing_verdicts(judgements)
     if not failed:
@@ -261,16 +262,16 @@ class Result(Decisions, metaclass=Suggesting):
         return property_value(empty | dict(self._part("dataset")), "result.dataset")
 
     def is_of(self, dataset: Dataset) -> bool:
-        """Return True if it was measured on this dataset: on all of it, on its smoke suite, or on
-        these questions.
+        """Return True if the result was measured on this dataset: on all of it, on its smoke suite, or
+        on the questions of the result as they are in the dataset.
         """
-        bases = [dataset]
+        candidates = [dataset]
         if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
             inputs, outputs = load_safety_samples()
-            bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
+            candidates.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
         fingerprint = self.dataset["fingerprint"]
-        for base in bases:
-            for part in (base, select_suite(base, "smoke"), base.select(self.queries)):
+        for whole in candidates:
+            for part in (whole, select_suite(whole, "smoke"), whole.select(self.queries)):
                 if part.fingerprint == fingerprint:
                     return True
         return False
@@ -403,12 +404,14 @@ class Result(Decisions, metaclass=Suggesting):
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """Return what was counted -> its number.
+        """Return the counts of an evaluation by their names.
 
-        "passed", "failed" and "undecided" count questions. Other keys are there only if they were
-        looked for: "unsupported_claims" and "fabricated_numbers" (found by wording),
-        "invented_claims" (found by the judge), "invented_quotes" (which the judge itself invented),
-        and "judgements" with "failed_judgements".
+        "passed", "failed" and "undecided" count questions. Others are there only if they were counted:
+
+        - "unsupported_claims", "fabricated_numbers": found in the answers by their wording.
+        - "invented_claims": found in the answers by the judge.
+        - "invented_quotes": quotes of the contexts that the judge itself invented, if there are any.
+        - "judgements", "failed_judgements": requests to the judge.
         """
         # not from `cases`, for which every answer is searched for secrets: a quarter of an evaluation
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
@@ -612,7 +615,7 @@ class Result(Decisions, metaclass=Suggesting):
         return ordered[list(columns)].head(n)
 
     def __contains__(self, name: object) -> bool:
-        """Return True for the id of a question, and for what `result[name]` gives."""
+        """Return True for the id of a question and for a column of `to_frame`: where `result[name]` works."""
         if name in self.queries:
             return True
         try:
@@ -657,7 +660,7 @@ def new_result(
     settings: Mapping[str, Any] | None = None,
     **parts: Any,
 ) -> Result:
-    """Return a `Result` made of the outputs of the stages.
+    """Return a `Result` with its record (`Result.config`) of data, settings, environment and time.
 
     Args:
         parameters: every parameter of the configuration, plain data.
@@ -723,26 +726,26 @@ def _about_dataset(dataset: Dataset) -> dict[str, Any]:
 
 
 def name_of(dataset: Dataset) -> str:
-    """Return the name of a dataset; of a folder the last part, wherever it is on this machine."""
+    """Return the name of a dataset. If the name is the path of a folder, only its last part is returned."""
     return Path(dataset.name).name if Path(dataset.name).is_absolute() else dataset.name
 
 
 # Libraries whose versions change numbers; config.json records them.
-_DECIDING = (
+_LIBRARIES = (
     "numpy pandas PyStemmer pytrec-eval-terrier scipy sentence-transformers sentencex tantivy "
     "tokenizers torch transformers wordllama"
 ).split()
 
 
 def environment() -> dict[str, Any]:
-    """Return what may change a number or a latency: Python, platform, cores, versions. Nothing that
-    names a machine or user.
+    """Return what may change a number or a latency: Python, operating system, kind of processor, cores,
+    and versions of libraries. Nothing names the user or the computer.
 
     >>> sorted(environment())
     ['cores', 'libraries', 'machine', 'platform', 'python', 'ragbench']
     """
     libraries = {}
-    for name in _DECIDING:
+    for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
             libraries[name] = _version(name)
     return {

@@ -35,7 +35,13 @@ def rows_of(
     ceilings: Mapping[str, float] = MappingProxyType({}),
 ) -> list[MeasureResult]:
     """Return a row for each measure of a perspective's scores, with its interval, ceiling, target
-    and verdict. A measure that is not in `ceilings` has its best value on any test set.
+    and verdict.
+
+    Args:
+        frame: the scores; [] is returned if there are none.
+        targets: the targets.
+        ceilings: measure -> the best value that is possible on this test set. The ceiling of another
+            measure is its best value on any test set.
     """
     if frame.empty:
         return []
@@ -61,18 +67,16 @@ def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
     `sure` is True if both ends of the interval have the same verdict, False if they have not. It is
     None without an interval, or if the verdict is not "passed" or "missed".
 
-    The row keeps its value and interval: what counts undecided questions is used for the verdict only.
+    For ragbench's own target of pass_rate, undecided questions count as passed: they are no reason to
+    fail a build. That concerns the verdict; value and interval of the row are of decided questions.
     """
     lower = not higher_is_better(row.measure)
     target = targets.measures.get(row.measure)
-    # the verdict: by the row's value, with one exception
     value = row.value
     if row.measure == "pass_rate" and "pass_rate" in targets.defaults and value is not None:
-        # by ragbench's own target, undecided questions count as passed: no reason for a red build
         n_undecided = row.n - row.n_scored
         value = (value * row.n_scored + n_undecided) / row.n
     outcome = verdict(value, target, ceiling=row.ceiling, lower_is_better=lower)
-    # the interval is that of the decided questions, also where undecided ones count for the verdict
     sure = None
     low, high = row.ci_low, row.ci_high
     is_decided = outcome in ("passed", "missed")
@@ -103,9 +107,8 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
         [by_stage(answer.latency_ms) for answer in answered.latency if not answer.failed]
     )
     stages = dict.fromkeys([*budgets, *map(str, times)])
-    *first_stages, total = STAGES
     others = [stage for stage in stages if stage not in STAGES]
-    order = [*first_stages, *others, total]
+    order = [*STAGES[:-1], *others, STAGES[-1]]  # the last one is "total"
     rows = []
     for stage in sorted(stages, key=order.index):
         times_ms = times[stage].dropna().tolist() if stage in times else []
@@ -124,8 +127,8 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
 
 
 def _shared_budgets(dataset: Dataset) -> dict[str, float]:
-    """Return stage -> latency budget in ms, where all questions that have one have the same:
-    percentiles cannot be compared with different budgets.
+    """Return stage -> latency budget in ms. A stage is left out if its questions have different budgets,
+    with which the percentiles of all questions cannot be compared.
     """
     budgets: dict[str, set[float]] = {}
     for case in dataset.cases:

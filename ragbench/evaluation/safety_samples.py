@@ -132,7 +132,7 @@ def _system_results(
 
 
 def safety_rows(figures: Iterable[SafetyFigure]) -> list[MeasureResult]:
-    """Return a row for each figure that is a registered measure; figures of one category are not."""
+    """Return a row for each figure that is a measure of ragbench; figures of one category are left out."""
     rows = []
     for figure in figures:
         name = _MEASURES[figure.kind].get(figure.measure)
@@ -144,9 +144,9 @@ def safety_rows(figures: Iterable[SafetyFigure]) -> list[MeasureResult]:
             figure.value,
             figure.ci_low,
             figure.ci_high,
-            figure.n,
-            figure.n,
-            ceiling=float(higher_is_better(name)),
+            n_scored=figure.n,
+            n=figure.n,
+            ceiling=1.0 if higher_is_better(name) else 0.0,
         )
         rows.append(row)
     return rows

@@ -103,7 +103,7 @@ ELSEWHERE = {
 }
 """Options that people expect of an evaluation -> the option with this meaning, or the call."""
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
-_PERSPECTIVES_MEANT = {
+_WORDS_FOR_PERSPECTIVES = {
     **dict.fromkeys("generation generator answers qa llm".split(), "answer"),
     **dict.fromkeys("ranking search retriever ir".split(), "retrieval"),
     **dict.fromkeys("latency performance cost speed".split(), "pipeline"),
@@ -137,10 +137,11 @@ def split_words(value: Any) -> Any:
 
 
 def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
-    """Return these names of perspectives, as the user wrote them, in the order of a report; () for ().
+    """Return the names of perspectives, as the user wrote them, in the order of a report; () for ().
 
     Raises:
-        ConfigError: a name is not that of a perspective.
+        ConfigError: a name is not that of a perspective. If it names a measure, or is a common word for
+            a perspective such as "ranking", the message states what to write.
     """
     # perspective -> the name that the user wrote, which may be an alias
     written = {_ALIASES.get(name, name): name for name in names}
@@ -150,9 +151,9 @@ def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
             raise ConfigError(
                 f"{name!r} is a measure, not a perspective; use {call_of_measure(measure)}"
             )
-        if name in _PERSPECTIVES_MEANT:
+        if name in _WORDS_FOR_PERSPECTIVES:
             raise ConfigError(
-                unknown("perspective", name, MEASURED, near=_PERSPECTIVES_MEANT[name])
+                unknown("perspective", name, MEASURED, near=_WORDS_FOR_PERSPECTIVES[name])
             )
     check_known("perspective", MEASURED, *written)
     return tuple(written[name] for name in MEASURED if name in written)
@@ -173,22 +174,24 @@ def _to_criteria(value: Any) -> tuple[Any, ...]:
 
 
 def _check_criteria(criteria: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the criteria, each once, and refuse names and objects that are no criterion. Criteria in
-    a file or module are not checked yet: it is read when the evaluation needs it.
+    """Return the criteria, each once; refuse names and objects that are no criterion.
+
+    A criterion in a file or module is not checked yet: the file is read when the evaluation needs it.
     """
     checked: list[Any] = []
     for each in criteria:
-        is_name = isinstance(each, str)
-        is_in_file_or_module = isinstance(each, Path) or (
-            is_name and (each.endswith(".toml") or ":" in each)
-        )
-        if not is_in_file_or_module:
-            if not is_name:
-                load_criteria(each)  # raises for an object that is no criterion
-            elif find_criterion(each) is None:
-                raise unknown_criterion(each, ALL_CRITERIA)
-        # objects are compared by identity: equality of a user's objects may mean anything
-        is_repeated = any(each is other or (is_name and each == other) for other in checked)
+        is_text = isinstance(each, str)
+        names_file_or_module = is_text and (each.endswith(".toml") or ":" in each)
+        if isinstance(each, Path) or names_file_or_module:
+            pass  # checked later
+        elif not is_text:
+            load_criteria(each)  # raises for an object that is no criterion
+        elif find_criterion(each) is None:
+            raise unknown_criterion(each, ALL_CRITERIA)
+        if is_text:
+            is_repeated = each in [other for other in checked if isinstance(other, str)]
+        else:  # by identity: equality of a user's objects may mean anything
+            is_repeated = any(each is other for other in checked)
         if not is_repeated:
             checked.append(each)
     return tuple(checked)

@@ -170,26 +170,31 @@ def _changed(tables: _Tables, changes: _Tables) -> _Tables:
 
 
 def _targets_of(tables: _Tables, defaults: set[str], preset: str) -> Targets:
-    """Return the targets in the tables of a file. The value None switches a target off, and means 0 for
-    a weight; a threshold of cases cannot be switched off.
+    """Return the targets from the tables of a file: "weights", "targets" and "cases" (thresholds that an
+    answer must reach to pass).
+
+    The value None, false in the file, means: 0 for a weight, no target for a measure. A threshold
+    cannot be None.
 
     Args:
-        defaults: the measures whose targets are ragbench's own.
+        tables: name of a table -> its entries.
+        defaults: the measures whose targets were ragbench's own, and were not changed.
         preset: the name of the preset that the tables come from; "" if none.
 
     Raises:
-        ConfigError: a weight or a threshold of cases is out of range, or a threshold is switched off.
+        ConfigError: a weight or a threshold is out of range, or a threshold is None.
     """
     weights = {name: value or 0.0 for name, value in tables["weights"].items()}
     check_weights(weights)
     measures = {name: value for name, value in tables["targets"].items() if value is not None}
     cases = {name: value for name, value in tables["cases"].items() if value is not None}
-    if off := tables["cases"].keys() - cases.keys():
+    switched_off = tables["cases"].keys() - cases.keys()
+    if switched_off:
         raise ConfigError(
-            f"[cases] {min(off)} = false; a threshold of 0 (of hallucination, 1) lets every answer pass"
+            f"[cases] {min(switched_off)} = false; a threshold of 0 (of hallucination, 1) lets every answer pass"
         )
     check_thresholds(cases)
-    remaining_defaults = frozenset(defaults & measures.keys())
+    remaining_defaults = frozenset(defaults & measures.keys())  # without those switched off
     return Targets(measures, cases, defaults=remaining_defaults, weights=weights, preset=preset)
 
 
