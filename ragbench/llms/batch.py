@@ -34,23 +34,26 @@ def generate_many(
 ) -> list[Completion]:
     """Return one completion per prompt, in the order of the prompts.
 
-    Replies in the reply store are reused, and identical prompts are sent once. A request that a busy
-    server refuses (429, 503, 529) is sent again after the time that the server asks for. A request
-    that fails for good becomes a completion with an empty text and the reason in `error`, and the
-    other requests continue. If every request would fail alike (wrong key, unknown model, no server,
-    budget spent), no further one is sent, and all get the same `error`.
-
-    Ctrl-C ends the call at once. Replies received by then are in the reply store, so that the next
-    call sends the other requests only. Inside `dry_run` nothing is sent, and a reply that is not in
-    the store is replaced by a stand-in.
+    - Replies in the reply store are reused, and identical prompts are sent once.
+    - A request that a busy server refuses (429, 503, 529) is sent again after the time that the server
+      asks for.
+    - A request that fails for good gets a completion with an empty text and the reason in `error`; the
+      other requests continue.
+    - After a failure that every request would meet (wrong key, unknown model, no server, budget spent),
+      no request is sent any more: those without a reply get the same `error`.
+    - Ctrl-C ends the call at once. Replies received by then are in the reply store, so that the next
+      call sends only the other requests.
+    - Inside `dry_run` nothing is sent: a reply that is not in the store is replaced by a stand-in.
 
     Args:
-        llm: a model of `load_llm`, or any object with a `generate` method. The latter bounds its own
-            time, and gets `schema` and `sample` only if they are used and it has such parameters.
-        samples: the number of the repetition of each prompt; default: 0 for all.
-        concurrency: how many requests run at once, at most.
-        timeout_s: bounds each try of a request, without its wait in the server's queue behind
-            requests of this call; after a time-out fewer run at once (`ragbench.llms.pace`).
+        llm: a model of `load_llm`, or an object of yours with a `generate` method. Your object limits
+            its own time. It gets `schema` and `sample` only if they are used and `generate` takes them.
+        samples: for each prompt the number of its repetition; None means 0 for all. Equal prompts with
+            different numbers are different requests.
+        concurrency: the maximum number of requests at a time.
+        timeout_s: seconds that each try of a request may take, without the time that it waits in the
+            server's queue behind others of this call. After a time-out fewer requests are sent at a
+            time (`ragbench.llms.pace`).
         label: the text before the progress bar, which appears after two seconds.
 
     Raises:
@@ -78,17 +81,17 @@ def generate_many(
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
     known = _known_completions(llm, requests)
     pending = [pair for pair in requests if pair not in known]
-    # a user's model may allow fewer at once
-    at_once = min(concurrency, getattr(llm, "max_concurrency", None) or concurrency)
+    model_limit = getattr(llm, "max_concurrency", None)  # a user's model may have one
+    n_threads = min(concurrency, model_limit or concurrency)
     stop = threading.Event()
     if isinstance(llm, StoredLLM):
-        n_at_once = min(at_once, len(pending))
+        n_at_once = min(n_threads, len(pending))
         call = _call_of_provider(llm, requests, timeout_s, stop, n_at_once)
     else:
         call = _call_of_user_model(llm, options)
     try:
         with progress_bar(len(requests), label or llm.name, "replies", initial=len(known)) as bar:
-            received = _send_all(pending, call, llm.name, at_once, bar)
+            received = _send_all(pending, call, llm.name, n_threads, bar)
     finally:
         # after Ctrl-C, threads send nothing more; a reply that still arrives goes to the store
         stop.set()
@@ -158,10 +161,10 @@ def _send_all(
     pairs: Sequence[_Pair],
     call: Callable[[_Pair], Completion],
     name: str,
-    at_once: int,
+    n_threads: int,
     bar: Any,
 ) -> dict[_Pair, Completion]:
-    """Return the completion of each pair (prompt, sample), sending `at_once` requests at a time.
+    """Send the request of each pair (prompt, sample), and return pair -> completion.
 
     After a failure that every request would meet, no further request is sent, and the pairs without a
     completion get the completion of the failure.
@@ -170,7 +173,7 @@ def _send_all(
         pairs: what to send.
         call: sends the request of a pair.
         name: of the model.
-        at_once: the number of threads.
+        n_threads: the number of requests that are sent at a time.
         bar: shows the progress.
 
     Raises:
@@ -181,7 +184,7 @@ def _send_all(
     work = ThreadedCalls(
         pairs,
         lambda pair: _attempt(call, pair, name),
-        at_once=at_once,
+        at_once=n_threads,
         name=name,
         meanwhile=lambda: bar.update(0),
     )

@@ -141,9 +141,9 @@ class DryRun:
 def dry_run() -> Iterator[DryRun]:
     """Run the code inside without sending anything, and count its requests.
 
-    Also systems under test that are not ragbench's own (services, functions) are not asked. It
-    holds for all threads of this process. The code gets stand-ins, of which only the number is of
-    use.
+    No language model is asked in any thread of this process, and no system under test that is not
+    ragbench's own (a service, a function). The code gets stand-ins for replies, whose content means
+    nothing.
 
     >>> from ragbench.llms import generate_many, load_llm
     >>> with dry_run() as plan:

@@ -96,7 +96,7 @@ class OpenAI(Server):
     """
 
     def __init__(self, model: str, base_url: str, key: str | None) -> None:
-        """Open a client of the model at an address, which asks with a key, or without one for None."""
+        """Open a client of the model at an address. It sends the key; None for a server without keys."""
         hints = {
             401: "the key was refused; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY to a valid "
             "one",

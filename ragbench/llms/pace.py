@@ -86,12 +86,13 @@ class Pace:
     def _is_lost(self, turn: _Turn) -> bool:
         """Return True if no reply to a request can be expected any more.
 
-        The server has sent no reply to anyone for twice the time of a request; or it certainly began to
-        work on this request (see `_note_reply`) longer ago than the time-out.
+        The server has sent no reply to any request for twice the time-out; or it certainly began to
+        work on this request (see `_note_reply`) longer ago than the time-out. False for a request that
+        is sent alone, for which the time-out of the HTTP client decides.
         """
         now = time.monotonic()
         if turn.n_others == 0:
-            return False  # it is alone, so the time-out of the HTTP client decides
+            return False
         with self._changed:
             silent_since = max(self._last_reply, turn.sent_at)
             is_server_dead = now - silent_since > 2 * turn.timeout_s

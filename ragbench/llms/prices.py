@@ -103,12 +103,11 @@ def price_of(name: str) -> Price | None:
 
 
 def cost_of(completion: Completion) -> float | None:
-    """Return the cost of a completion in US dollars if it is not in the reply store; None if it is
-    unknown.
+    """Return what a completion costs in US dollars where no reply is stored yet; None if unknown.
 
     A cached completion cost nothing this time, but the configuration that asks for it costs this
-    much wherever it runs first. The cost is unknown if the model has no price or the reply no usage
-    figures.
+    much where it runs first. A failed completion costs 0. The cost is unknown if the model has no
+    price or the reply no numbers of tokens.
 
     >>> cost_of(Completion("Yes.", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200))
     0.002

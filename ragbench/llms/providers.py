@@ -215,7 +215,8 @@ def parse(name: str) -> tuple[str, str]:
 
 
 def provider_hint(name: str) -> str:
-    """Return the whole name of a model that is named without its provider; "" if none is known.
+    """Return the end of an error about a model that is named without its provider: a sentence with its
+    whole name; "" if none is known.
 
     >>> provider_hint("gpt-4o-mini")
     ". Write 'openai:gpt-4o-mini'"

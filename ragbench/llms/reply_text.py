@@ -152,12 +152,12 @@ def read_outcome(text: str) -> str:
     """Return what kind of answer this is: "success" (an answer), "no_results" (it abstains) or
     "blocked" (it refuses).
 
-    Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language,
-    "NO_ANSWER", "No idea." and "I'm not sure.", and first sentences that state that the documents
-    do not contain the answer, in English and the languages of languages.toml with `documents`; in
-    English also that the model will not help. A text of more than 80 words, or one that continues
-    with "but", "however" and the like, is an answer: it may be a partial one, and a judge sees it.
-    An empty text abstains.
+    - "no_results": an empty text; the constant `NO_ANSWER`, which the prompts ask for in every language;
+      "NO_ANSWER", "No idea." and "I'm not sure."; a first sentence that states that the documents do
+      not contain the answer (in English, and in the languages of languages.toml with `documents`).
+    - "blocked": a first sentence that states that the model will not help (in English).
+    - "success": any other text, a text of more than 80 words, and one that continues with "but",
+      "however" and the like: it may be a partial answer, and a judge sees it.
 
     >>> read_outcome("The documents do not say when the railway was built.")
     'no_results'
@@ -233,8 +233,8 @@ def _is_unsure(opening: str, rest: str) -> bool:
 def _abstains_in_other_language(opening: str) -> bool:
     """Return True if a first sentence in another language than English abstains.
 
-    It states "unknown" in any language, or it has a word for documents, one for telling and a negation
-    of one language.
+    It does so if it states "unknown", or if it has three words of one language: for documents, for
+    telling, and a negation.
     """
     opening = folded(opening)
     if _phrases_of_all_languages("unknown", r"(?<![a-zà-ÿ])(?:%s)").search(opening):
@@ -345,8 +345,8 @@ def without_thoughts(reply: str) -> str:
 def _own_turn(reply: str) -> str:
     """Return the model's own turn in a reply.
 
-    A mark that begins it, such as <|im_start|>, is removed, and so is all from a mark that ends it,
-    such as <|im_end|>.
+    Removed are a mark at its beginning, such as <|im_start|>, and everything from the mark that ends
+    the turn, such as <|im_end|>.
     """
     if opening := _OPENING.match(reply):
         reply = reply[opening.end() :]
