@@ -138,8 +138,9 @@ def compare_chunkings(
     """Test all pairs of chunkings of each collection and retriever, in recall and IoU at k = 5 and at
     equal budgets.
 
-    The test is Student's t on the paired differences, with Holm's correction over all pairs. Documents
-    are taken as independent, not the questions about one of them; with few documents, questions are.
+    The test is Student's t on the paired differences, with Holm's correction over all pairs. It takes
+    documents as independent, and not the questions about one document; if there are few documents, it
+    takes questions as independent.
 
     Args:
         tables: as `load_chunkings` returns them.
@@ -189,9 +190,10 @@ def _test_pairs(scores: pd.DataFrame, samples: Samples, alpha: float) -> PairTes
 def _clustered_means(differences: Floats, samples: Samples) -> tuple[Floats, Floats]:
     """Compute mean and clustered standard error of each difference in each sample.
 
-    The variance of a mean of clusters of unequal size is the variance of the ratio sum / count: the
-    squares of (sum - mean * count), over all clusters of a sample. A cluster is a unit of the samples: a
-    document with its questions, or a question.
+    Clusters have unequal sizes, so a mean is the ratio of the sum of differences to the number of
+    questions. Its variance is that of a ratio (Cochran 1977): the squares of (sum - mean * count),
+    added over all clusters of a sample. A cluster is a unit of the samples: a document with its
+    questions, or a question.
 
     Args:
         differences: questions down, pairs across.

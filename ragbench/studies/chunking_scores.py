@@ -66,19 +66,17 @@ def _is_searched_by_the_slow_retriever(chunking: Chunking) -> bool:
 
 
 def score_chunkings(data: Dataset, chunkings: Sequence[Chunking], tokenizer: str) -> pd.DataFrame:
-    """Search every chunking by every retriever, and score the evidence that was found.
-
-    `dense:minilm` is slow. It searches ten chunkings, which were chosen before the first run: fixed and
-    recursive from 128 tokens on without overlap, sentence and Markdown of 1,024.
+    """Cut the documents by every chunking, search each question by every retriever, and score the evidence
+    that is found. `dense:minilm`, which is slow, searches only ten of the chunkings.
 
     Args:
         data: questions with gold evidence.
         chunkings: as `list_chunkings` returns them.
-        tokenizer: of the sizes and the budgets.
+        tokenizer: counts the tokens of the sizes and the budgets.
 
     Returns:
-        A row per question, chunking and retriever: query_id, a column per measure (float32, four digits),
-        document (of the first gold span), retriever, chunker, size, overlap.
+        A row for each question, chunking and retriever, with the columns query_id, one per measure
+        (float32, four digits), document (the first with gold evidence), retriever, chunker, size, overlap.
     """
     tables = []
     for chunking in chunkings:
@@ -94,14 +92,22 @@ def score_chunkings(data: Dataset, chunkings: Sequence[Chunking], tokenizer: str
             retrievers.append(_SLOW_RETRIEVER)
         for retriever in retrievers:
             scores = _score_retriever(retriever, data, chunks, tokenizer)
-            tables.append(scores.assign(retriever=retriever, **chunking._asdict()))
+            scores = scores.assign(
+                retriever=retriever,
+                chunker=chunking.chunker,
+                size=chunking.size,
+                overlap=chunking.overlap,
+            )
+            tables.append(scores)
     return pd.concat(tables)
 
 
 def _score_retriever(
     retriever: str, data: Dataset, chunks: Sequence[Chunk], tokenizer: str
 ) -> pd.DataFrame:
-    """Return a row for each question: query_id, `_MEASURES`, document (of the first gold span)."""
+    """Search each question in the chunks, and return a row for it: query_id, `_MEASURES`, document (the
+    first with gold evidence).
+    """
     run = retrieve(make_retriever(retriever, chunks), data.queries, chunks)
     scores = score_spans(data, run, chunks, tokenizer=tokenizer)
     wide = scores.pivot(index="query_id", columns="measure", values="value")[_MEASURES]
@@ -117,7 +123,7 @@ def mean_evidence(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_chunkings(means: pd.DataFrame) -> str:
-    """Write which chunking holds most evidence, a line for each retriever.
+    """Return a text that states for each retriever which chunking finds most evidence.
 
     Args:
         means: as `mean_evidence` returns them: chunkings down; measure and retriever across.

@@ -87,7 +87,7 @@ def tilted_weights(differences: Floats) -> Floats | None:
     """Compute weights of questions with which neither system is better: the weighted mean difference
     is 0, and the weights are as near to equal as that allows.
 
-    The method is exponential tilting: a weight is proportional to exp(tilt * difference).
+    The method is exponential tilting (Efron 1981): a weight is proportional to exp(tilt * difference).
 
     Returns:
         Weights that sum to 1; None where one of the systems wins no question.
@@ -143,10 +143,10 @@ def _real_experiments(
     """Draw experiments from the scores of one collection: `N_REAL` with a true difference, and as many
     without.
 
-    An experiment is two configurations, drawn among all, on n questions, drawn with replacement. Where
-    the two differ by at least `_NEAR` over the whole collection, that is the truth. Otherwise the
-    questions are drawn with `tilted_weights`, so that the truth is 0; a pair without such weights is
-    left out.
+    An experiment is two random configurations on n questions, drawn with replacement. If their means
+    over the whole collection differ by at least `_NEAR`, this is the true difference. Otherwise the
+    questions are drawn with `tilted_weights`, which make the true difference 0; a pair without such
+    weights is left out.
 
     Args:
         name: of the collection, for the names of both scenarios.
@@ -168,7 +168,8 @@ def _real_experiments(
             if weights is None:
                 continue
         questions = rng.choice(len(scores), n, p=weights)  # with replacement
-        if n_missing[scenario]:  # else this scenario has enough, and the other one is awaited
+        is_needed = n_missing[scenario] > 0  # False: only the other scenario lacks experiments
+        if is_needed:
             n_missing[scenario] -= 1
             yield Experiment(scenario, truth, scores[questions, first], scores[questions, second])
 
@@ -215,7 +216,7 @@ def call_tests(drawn: list[Experiment], other_tools: pd.DataFrame) -> pd.DataFra
         low, high = other_tools[f"{tool}_low"].to_numpy(), other_tools[f"{tool}_high"].to_numpy()
         calls[f"{tool}_interval"] = _sides_of_zero(low, high)
     calls["student"] = signs * (_p_of_student(differences) < ALPHA)
-    p_safe, p_likely = _p_of_tiers(before, after)
+    p_safe, p_likely = _p_of_compare(before, after)
     calls["safe"] = signs * (p_safe < ALPHA)
     calls["both"] = signs * ((p_safe < ALPHA) | (p_likely < ALPHA))
     return pd.DataFrame(
@@ -253,11 +254,12 @@ def _p_of_student(differences: Floats) -> Floats:
     return filled
 
 
-def _p_of_tiers(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return two p of each experiment (row) by `rb.statistics.compare`; 1 where there is none.
+def _p_of_compare(before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    """Return the two p-values that `rb.statistics.compare` has for each experiment (row); 1 where it has
+    none.
 
-    The p of the safe tier holds for every distribution of the scores; the p of the likely tier is
-    Student's, which finds more. Single calls are slow, so many experiments (`_AT_ONCE`) are passed in
+    The first ("safe") holds for every distribution of the scores; the second ("likely") is Student's,
+    which finds more differences. Single calls are slow, so many experiments (`_AT_ONCE`) are passed in
     one call, each as if it were a measure.
     """
     tables = []
@@ -337,7 +339,7 @@ def _rates(calls: pd.Series, truths: pd.Series) -> dict[str, Any]:
 def decide_all(
     matrices: Mapping[str, pd.DataFrame], other_tools: pd.DataFrame, *, seed: int = 0
 ) -> pd.DataFrame:
-    """Call every test on the experiments with every number of questions (`SIZES`).
+    """Let every statistical test decide the experiments, for each number of questions (`SIZES`).
 
     Args:
         matrices: as of `load_score_matrices`.

@@ -71,9 +71,10 @@ def _plot_scenarios(axes: Axes, rates: pd.DataFrame, column: str, tests: list[st
 
 
 def plot_promises(promises: pd.DataFrame) -> Figure:
-    """Draw three gains of the best configuration by the number of configurations: the promised, the
-    shrunken and the real one. There is a panel for each number of questions; gains are means over
-    the collections.
+    """Draw three gains of the best of several configurations by their number: the gain on the questions
+    that chose it ("promised"), this gain corrected for luck ("shrunken"), and the gain on other
+    questions ("real"). There is a panel for each number of questions; gains are means over the
+    collections.
 
     Args:
         promises: as `promises` of the studies returns them.
@@ -101,7 +102,8 @@ _FILLED = ("better", "worse")
 
 def plot_arms(comparison: pd.DataFrame) -> Figure:
     """Draw how every arm (a configuration of the search) differs from the plain hybrid search on every
-    collection: a mark in its safe interval, filled if the interval decides. Best mean first.
+    collection: a mark in its 95 % interval, filled if the decision is "better" or "worse" (which holds
+    for every distribution of the scores). The arm with the best mean is on top.
 
     Args:
         comparison: as `compare_arms` returns it: a row for each arm and collection.

@@ -35,10 +35,8 @@ _OUR_NAMES = {
 
 
 def published_chunkings(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return published numbers on some chunkings, and below them our own numbers on the same
-    chunkings.
-
-    Our own are of the collection that was searched with the published chunk sizes.
+    """Return published numbers on some chunkings, and below them our own numbers on the same chunkings, of
+    each collection that was searched with the published chunk sizes.
 
     Args:
         tables: as `load_chunkings` returns them.

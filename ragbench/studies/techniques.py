@@ -173,9 +173,8 @@ def compare_arms(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -
 
 
 def differences_by_collection(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Write how each arm differs from the plain hybrid search on each collection, with the safe
-    interval and the decision: "+0.031 [+0.002, +0.060] better". An arm is a configuration of the
-    search.
+    """Write how each arm (a configuration of the search) differs from the plain hybrid search on each
+    collection, with the 95 % interval and the decision: "+0.031 [+0.002, +0.060] better".
 
     Args:
         comparison: as of `compare_arms`.
@@ -312,8 +311,12 @@ def summarise_decisions(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> list[str]:
-    """Write the findings of the comparison as four sentences: how many of the tests decide, and how
-    well the best arm of one collection does on the others.
+    """Write the findings of the comparison as four sentences: how many comparisons have each decision,
+    which arms (configurations of the search) are better, how far the rankings of two collections
+    agree, and how well the best arm of one collection does on another.
+
+    "By the safe tier" in the sentences means: decided by a test that holds for every distribution of
+    the scores; these decisions are "better" and "worse", without "likely".
 
     Args:
         comparison: as of `compare_arms`.
@@ -321,9 +324,10 @@ def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> 
     """
     n_of_decision = comparison[comparison["arm"] != BASELINE]["decision"].value_counts()
     counts = ", ".join(f"{n} {decision}" for decision, n in n_of_decision.items())
+    better_rows = comparison[comparison["decision"] == "better"]
     gains = [
         f"{row['arm']} on {row['collection']} ({row['difference']:+.3f})"
-        for _, row in comparison[comparison["decision"] == "better"].iterrows()
+        for row in better_rows.to_dict("records")
     ]
     tau = transferred["tau"]
     # the decision on the best arm of one collection, on each other collection
