@@ -80,15 +80,15 @@ def add_alert(
     """Add a rule, or replace the same one; return its id.
 
     Args:
-        rule: "claim_support<0.8" (or ">"): the whole 95 % interval of the mean is there; "drift": a
-            watched measure got worse, by `ragbench.statistics.drift`; "failed": a run missed its
-            targets or a job broke off.
+        rule: "claim_support<0.8" (or ">"): the whole 95 % interval of the mean is below (above) the
+            limit; "drift": a watched measure got worse, by `ragbench.statistics.drift`; "failed": a
+            run missed its targets, or a job broke off.
         to: references to environment variables that hold addresses in apprise's form, such as
             "${SLACK_URL}"; none = a line in the log, which is written in any case.
         series: the evaluation, sweep or schedule; "" = every evaluation, and no sweep.
         client: whose runs; "*" = the runs of every client.
-        point: the mean alone decides.
-        remind_days: days after which a breach that goes on is told again; 0 = never.
+        point: True: for a limit, the mean alone decides, not its interval.
+        remind_days: days after which a breach that goes on is reported again; 0 = never.
 
     Raises:
         ConfigError: the rule, its measure, a target or `remind_days` cannot be used.

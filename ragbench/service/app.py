@@ -230,10 +230,11 @@ class Guard:
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
 
     async def find_key(self, request: Request, address: str) -> ApiKey | None:
-        """Return the key of a request, None if it has none or one that opens nothing.
+        """Return the key of a request; None if it has no key, or a key that opens nothing.
 
-        Keys and sessions that opened nothing are counted by address. After too many the request is
-        refused (429) before the database is asked. One that opened something before is not counted.
+        Failed attempts (keys and sessions that open nothing) are counted by address. After too many,
+        a request is refused (429) before the database is asked, unless its key opened something
+        before.
         """
         secret = key_text(request) or request.cookies.get(COOKIE, "")
         if not secret:

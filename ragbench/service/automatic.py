@@ -24,8 +24,9 @@ def enabled() -> bool:
 
 
 def record_finished(results: Callable[[], Iterable[tuple[Result, Path | None]]]) -> None:
-    """Record the results of a command, computed where runs are recorded at all; what fails is a
-    warning.
+    """Record the results of a command in the history; a failure is only a warning.
+
+    `results` is called only if runs are recorded at all.
     """
     try:
         if enabled():

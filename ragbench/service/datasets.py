@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from ragbench.service.access import Session
 from ragbench.service.folders import CASES, clients_in, described, load
 from ragbench.service.history_database import Json, connected, read_rows, timestamp
-from ragbench.service.recording import number_of_dataset, pairs_of
+from ragbench.service.recording import pairs_of, record_dataset
 from ragbench.service.tables import dataset
 
 
@@ -24,7 +24,7 @@ def dataset_row(session: Session, path: Path, *, created_by: str = "") -> Json:
     data = load(path)
     created = described(path)["created_at"]
     with connected(session.database, write=True) as connection:
-        number = number_of_dataset(
+        number = record_dataset(
             connection,
             session.owner,
             data.name,

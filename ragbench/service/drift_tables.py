@@ -16,7 +16,7 @@ _NEWEST = 7
 def known_trends(
     measures: Iterable[str], *, series: str = "", client: str | None = None, database: str = ""
 ) -> dict[str, pd.DataFrame]:
-    """Return measure -> `trend`, for measures that any run has; the options are passed to `trend`."""
+    """Return measure -> its `trend`, with these options. A measure that no run has is left out."""
     trends = {}
     for measure in dict.fromkeys(measures):  # each once
         with suppress(ConfigError):

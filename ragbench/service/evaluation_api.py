@@ -130,9 +130,8 @@ class EvaluationBody(Body):
             unused.append("semantic")
         if not config.useKeywordEvaluation:
             unused.append("keyword")
-        without_part = dict.fromkeys(
-            unused, 0.0
-        )  # a threshold of 0 always passes, a weight of 0 counts nothing
+        # a threshold of 0 always passes, and a weight of 0 counts nothing
+        without_part = dict.fromkeys(unused, 0.0)
         thresholds |= without_part
         fields = {
             "dataset": CASES,
@@ -236,7 +235,9 @@ async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) ->
 
 
 def _job_summary(session: Session, job: Json) -> Json:
-    """Return a job as the interface shows it: as its run, or without a run its state with counts of 0."""
+    """Return a job as the interface shows it: the summary of its run; if it has no run (yet), its state, with
+    counts of 0.
+    """
     if job["run"]:
         row, _ = run_row(session, job["run"])
         return _summary_of_run(session, row)

@@ -58,10 +58,8 @@ class Folder:
         return sent if sent.is_file() else self.path / "documents" / "corpus.jsonl"
 
     def testsets(self) -> dict[str, Path]:
-        """Return name -> path of each test set.
-
-        They are tests.yaml, which `ragbench init` writes, those in `testsets/`, and the cases that
-        were sent one by one.
+        """Return name -> path of each test set: tests.yaml (which `ragbench init` writes), the files and
+        folders in `testsets/`, and the file of the cases that were sent one by one.
         """
         paths = [*self.path.glob("tests.yaml"), *sorted((self.path / "testsets").glob("*"))]
         paths += self.sent.glob(f"{CASES}.jsonl")
@@ -149,7 +147,7 @@ def load(path: Path) -> Dataset:
         state = _state(path)
         if path.stat().st_size <= _SMALL:
             return _cached(path, *state)
-        with _large_load:  # one at a time, of which the last stays in memory
+        with _large_load:  # one large test set at a time is read, and only the last is cached
             return _cached_large(path, *state)
     except DataError as exc:
         _LOG.warning("%s", exc)

@@ -109,15 +109,17 @@ _ready: set[Engine] = set()
 
 
 def _create_tables_once(engine: Engine, name: str) -> None:
-    """Create the tables of an empty database; raise ConfigError if it has tables of another
-    version.
+    """Create the tables of an empty database. If this process has called it before, do nothing.
 
-    Nothing is done if this process has done so before.
+    Args:
+        engine: connects to the database.
+        name: the database in messages.
 
-    `name` is the database in messages.
+    Raises:
+        ConfigError: the database has tables of another version.
     """
     is_file = engine.dialect.name == "sqlite"
-    # since it was checked: its tables have to be created again
+    # the file was deleted since the last call: its tables have to be created again
     was_deleted = is_file and not Path(str(engine.url.database)).exists()
     if engine in _ready and not was_deleted:
         return
@@ -141,7 +143,8 @@ def _create_tables(engine: Engine) -> str:
         connection.begin(),
     ):
         _lock(connection)
-        version = _version(connection) or tables.VERSION  # of another process that was faster
+        # another process may have created the tables since they were looked for
+        version = _version(connection) or tables.VERSION
         tables.metadata.create_all(connection)
         if not _version(connection):
             connection.execute(insert(tables.version).values(version_num=version))

@@ -36,7 +36,7 @@ from ragbench.service.history_database import (
     timestamp,
     write,
 )
-from ragbench.service.recording import Rows, number_of_dataset, pairs_of, rows_of, store
+from ragbench.service.recording import Rows, pairs_of, record_dataset, rows_of, store
 from ragbench.service.tables import job, schedule, series_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.newest import newest_testset
@@ -315,8 +315,8 @@ def _rows_of_result(claimed: Row[Any], folder: Path) -> Rows | None:
 
 
 def _record_testset(connection: Connection, claimed: Row[Any], testset: Dataset) -> None:
-    """Record the test set of a job, with its questions and reference answers."""
-    number_of_dataset(
+    """Add the test set of a job to the database, or replace its recorded questions and answers."""
+    record_dataset(
         connection,
         claimed.client_id,
         testset.name,

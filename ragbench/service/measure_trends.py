@@ -107,8 +107,8 @@ def _describe_changes(measure: str, rows: Sequence[Json]) -> None:
 def drifts(
     measure: str, *, series: str = "", client: str | None = None, database: str = ""
 ) -> dict[str, Drift]:
-    """Return the drift of a measure in each epoch, by the id of its newest run. An epoch are runs that
-    can be compared: one configuration on one dataset.
+    """Return the drift of a measure in each epoch: id of the newest run of the epoch -> drift. An epoch
+    consists of the runs that can be compared: of one configuration on one dataset.
 
     Raises:
         ConfigError, DataError: as `trend`.
@@ -133,8 +133,9 @@ class Standing(NamedTuple):
 def standing(connection: Connection, run: RunRow) -> Standing:
     """Return which watched measures are worse at a run than they were in earlier runs of its epoch.
 
-    An epoch are the runs of one configuration on one dataset. A measure is worse from the run at which
-    the test for drift notices a loss until one at which it notices a gain of at least half of it.
+    An epoch consists of the runs of one configuration on one dataset. A measure is worse from the run at
+    which the test for drift notices a loss, until the run at which it notices a gain of at least half
+    of that loss.
     """
     client, series = run["client_id"], run["series"]
     n_watched = _count_watched(connection, newest_runs(connection, client, series))
@@ -242,8 +243,8 @@ def _state(
 ) -> State:
     """Return whether a measure got "worse" or "better" in an epoch or is "steady", with a sentence.
 
-    An epoch are the runs of one configuration on one dataset, which can be compared. The test for drift
-    finds changes in them, and the last change decides. A measure without values is "steady".
+    An epoch consists of the runs of one configuration on one dataset, which can be compared. The test for
+    drift finds changes in them, and the last change decides. A measure without values is "steady".
 
     Args:
         series: (client, series) of the runs.
@@ -328,9 +329,9 @@ def _drift_of_epochs(
 ) -> Iterator[tuple[list[Json], Drift]]:
     """Yield the runs of each epoch and the result of the test for drift in it.
 
-    An epoch are the runs of one configuration on one dataset, which can be compared. Runs without
-    values per question are left out. Each other run gets, in place, its `state` and its `change`: the
-    fall or rise that is noticed at this run, or None.
+    An epoch consists of the runs of one configuration on one dataset, which can be compared. Runs
+    without values per question are left out. Each other run gets, in place, its `state` and its
+    `change`: the fall or rise that is noticed at this run, or None.
 
     Args:
         rows: the runs with their scores for one measure, in order of time.
@@ -345,7 +346,7 @@ def _drift_of_epochs(
         query_ids = sorted(questions[first["case_set"]])
         # a row per run, a column per question
         frame = pd.DataFrame(values, index=times, columns=query_ids)
-        # `drift` holds its rate of false alarms over so many measures that are tested side by side
+        # `drift` limits the rate of false alarms of all measures that are tested side by side
         n_streams = max(1, n_watched[first["client_id"], first["series"]])
         epoch = drift(frame, streams=n_streams, fall=_FALL * _range_of(first))
         remaining_changes = list(epoch.changes)  # one for each "fall" and "rise", in order

@@ -114,9 +114,9 @@ def values_over_time(
 def newest_means(
     measures: Sequence[str], *, limit: int, client: str | None = None, database: str = ""
 ) -> list[tuple[Json, dict[str, float | None]]]:
-    """Return the newest runs, the newest first, each with its means of these measures.
+    """Return pairs (run, measure -> mean) for the newest runs, the newest first.
 
-    A run without a measure lacks it; a mean is None if no question is scored.
+    A measure that a run does not have is left out; a mean is None if no question is scored.
     """
     score = tables.score.c
     with connected(database) as connection:
@@ -144,9 +144,9 @@ def newest_decided(
 def newest_runs(connection: Connection, client: str | None, series: str = "") -> list[Json]:
     """Return the newest run of each configuration, the newest first.
 
-    An epoch are the runs of a configuration on one dataset. Each row also has `runs` (how many runs the
-    configuration has), `n` (how many the epoch of its newest run has) and `recorded` (when a run of
-    that epoch was recorded last).
+    Each row also has `runs` (the number of runs of the configuration), and two columns about the epoch
+    of its newest run: `n` (its number of runs) and `recorded` (when a run of it was recorded last). An
+    epoch consists of the runs of a configuration on one dataset.
 
     Args:
         client, series: as in `history`.
@@ -205,10 +205,11 @@ def run_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str
 
 
 def _named_run(connection: Connection, text: str) -> dict[str, Any]:
-    """Return the row of the run that a text means, as `run_of` does.
+    """Return the row of the run whose id begins with a text. If there is none, return the newest run whose
+    series or configuration is called so, or of all runs for "latest".
 
     Raises:
-        ConfigError: no run, or several, are meant; "" means none.
+        ConfigError: there is no such run, several ids begin with the text, or it is "".
     """
     column = tables.run.c
     newest_first = select(tables.run).order_by(column.made_at.desc())

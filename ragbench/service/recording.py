@@ -108,7 +108,7 @@ def store(connection: Connection, rows: Rows) -> bool:
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
     if not add_once(connection, tables.run, run):
         return False
-    number_of_dataset(
+    record_dataset(
         connection,
         run["client_id"],
         run["dataset"],
@@ -122,7 +122,7 @@ def store(connection: Connection, rows: Rows) -> bool:
     return True
 
 
-def number_of_dataset(
+def record_dataset(
     connection: Connection,
     client: str,
     name: str,
@@ -132,13 +132,13 @@ def number_of_dataset(
     pairs: str,
     is_read: bool = False,
 ) -> int:
-    """Return the number of a client's dataset, which is added unless it is known.
+    """Add a client's dataset to the database unless it is there already, and return its number.
 
     Args:
-        created_at, created_by: of a dataset that is added: when, and by which key or command.
+        created_at, created_by: when a new dataset was created, and by which key or command.
         pairs: its questions with reference answers, as from `pairs_of`.
-        is_read: True if the pairs come from the test set itself: they replace the recorded ones. (A run
-            may know the questions only.)
+        is_read: True if `pairs` were read from the test set itself: they then replace the recorded
+            ones. (A run may know the questions only.)
     """
     columns = tables.dataset.c
     is_dataset = and_(columns.client_id == client, columns.name == name)

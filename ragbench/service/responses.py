@@ -94,7 +94,9 @@ def result_of_run(session: Session, row: Json) -> Result | None:
 
 
 def cases_of(session: Session, row: Json, result: Result | None) -> list[Json]:
-    """Return the cases of a run, from its result or, if that is None, from the database."""
+    """Return the questions of a run with answers, verdicts and scores. Without a result (None), only the
+    questions and scores in the database are known.
+    """
     if result is not None:
         return [plain(asdict(case)) for case in result.cases]
     _, scores, texts = scores_of(row["id"], session.database)

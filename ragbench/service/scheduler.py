@@ -311,9 +311,9 @@ def run_due(
 
     Returns the outcomes of the jobs that this process completed.
 
-    Of several times that were missed the last one is run, once. Jobs of living workers are left to
-    them; if the clock shows that a worker did not renew its claim (lease) in time, this waits until
-    it does, or is taken for dead. Nothing is done if EVALUATION_ENABLED is "false".
+    If a schedule missed several times, it is run once. Jobs of living workers are left to them. If a
+    worker has not renewed its claim (lease) of a job in time by the clock, this call waits until the
+    worker renews it, or is taken for dead. Nothing is done if EVALUATION_ENABLED is "false".
 
     Args:
         now: the time, for tests.
