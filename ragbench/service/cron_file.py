@@ -115,14 +115,14 @@ def import_schedules(
     client: str = "",
     database: str = "",
 ) -> list[str]:
-    """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config:
-    {...}}]`.
+    """Add the schedules of a YAML file, and return their names. The file has the form `cron: jobs: [{id,
+    schedule, handler: rag.evaluate, config: {...}}]`.
 
     `config` holds test_set (or auto_generate_datasets: true), corpus, system, judge, k, baseline,
     and alert_threshold: an alert below this pass rate, and one for a job that fails. They are sent
     `to` these targets (see `add_alert`), or to those that the schedule's rules have already.
-    Relative paths are meant from the file's folder. Each test set is loaded with its documents. One
-    error, and nothing is added. Returns the names.
+    Relative paths are meant from the file's folder. All jobs are checked first, with their test sets
+    and documents; if one has an error, nothing is added.
 
     Args:
         corpus: the documents of jobs that name none.

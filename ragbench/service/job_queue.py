@@ -83,7 +83,7 @@ def request_job(
         command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
         series: what its run is called over time.
         folder: its working folder; "" = this process's.
-        max_waiting: how many jobs of the client may wait; 0 = any number.
+        max_waiting: the maximum number of waiting jobs of the client; 0 = any number.
 
     Raises:
         QueueFullError: too many are waiting.
@@ -105,9 +105,10 @@ def request_job(
         "made_at": at,
     }
     with connected(database, write=True) as connection:
-        n_waiting = select(func.count()).select_from(job).join(schedule)
-        n_waiting = n_waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
-        if max_waiting and connection.execute(n_waiting).scalar_one() >= max_waiting:
+        query = select(func.count()).select_from(job).join(schedule)
+        query = query.where(job.c.state == "waiting", schedule.c.client_id == client)
+        n_waiting = connection.execute(query).scalar_one()
+        if max_waiting and n_waiting >= max_waiting:
             raise QueueFullError(f"{max_waiting} jobs are waiting")
         connection.execute(insert(schedule), row)
         return insert_job(connection, str(row["id"]), at)
@@ -266,8 +267,8 @@ def complete_job(
 ) -> RunOutcome | None:
     """Do a claimed job, write its state and its result to the database, and return its outcome.
 
-    None means that this worker did not complete it: another worker took it over; or `work` raised
-    InterruptedError, and the job went back to the queue as if it had never been claimed.
+    Return None if this worker did not complete the job: either another worker took it over; or `work`
+    raised InterruptedError, and the job went back to the queue as if it had never been claimed.
     """
     # changes the job only as long as this worker holds it
     change = update(job).where(
@@ -278,14 +279,15 @@ def complete_job(
             exit_code, output, folder = work(claimed, lost)
     except InterruptedError:
         # this attempt does not count, because nothing failed: the worker was stopped
-        back = {"state": "waiting", "holder": "", "lease_until": "", "attempts": job.c.attempts - 1}
-        write(database, change.values(back))
+        n_attempts = job.c.attempts - 1
+        unclaimed = {"state": "waiting", "holder": "", "lease_until": "", "attempts": n_attempts}
+        write(database, change.values(unclaimed))
         return None
     except (RagbenchError, OSError) as exc:
         exit_code, output, folder = 2, str(exc), None
     run_rows = None if folder is None else _rows_of_result(claimed, folder)
-    is_incomplete = folder is not None and run_rows is None  # it broke off before its result
-    has_failed = exit_code not in (0, 1) or is_incomplete  # 1: targets were missed
+    broke_off = folder is not None and run_rows is None  # before it wrote its result
+    has_failed = exit_code not in (0, 1) or broke_off  # 1 means that targets were missed
     testset = None if has_failed else _testset_of_job(claimed)
     output = output[-_OUTPUT:]
     ended = {

@@ -116,10 +116,11 @@ def open_session(key_id: str, *, database: str = "") -> str:
 
 
 def find_session(token: str, *, database: str = "") -> str:
-    """Return the id of the key of a session that was used within 12 hours; "" without one.
+    """Return the id of the key that a session belongs to; "" if there is no such session, or it was not
+    used for 12 hours.
 
-    The time of its last use is written at most once a minute, and also where it lies in the future,
-    because a clock was set back.
+    This use is recorded if the last record is older than a minute, or lies in the future because a
+    clock was set back.
     """
     if not _TOKEN.fullmatch(token):
         return ""

@@ -276,11 +276,12 @@ def _outcome(result: Result) -> Json:
     "passed" is None if nothing decides, "questions_passed" if no question passed or failed.
     """
     verdict, _ = banner(result)  # "passed", "failed", or "no verdict" if nothing decides
+    passed_of_verdict = {"passed": True, "failed": False}
     n_decided = result.counts.get("passed", 0) + result.counts.get("failed", 0)
     # category -> its pass rate, and the number of its questions that are scored
     categories = {row.category: [row.pass_rate, row.n_scored] for row in result.categories}
     return {
-        "passed": verdict == "passed" if verdict in ("passed", "failed") else None,
+        "passed": passed_of_verdict.get(verdict),
         "questions_passed": result.counts.get("passed") if n_decided else None,
         "cost_usd": result.config.get("facts", {}).get("cost_usd"),
         "seconds": round(result.seconds, 3),

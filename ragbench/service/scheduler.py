@@ -103,7 +103,8 @@ def add_schedule(
 
 def _check_schedule(name: str, command: Sequence[str]) -> None:
     """Raise ConfigError for a name or a command that a schedule cannot have."""
-    if not command or not {command[0], " ".join(command[:2])}.intersection(COMMANDS):
+    first_words = [" ".join(command[:n]) for n in (1, 2)]  # such as "testset", "testset generate"
+    if not any(words in COMMANDS for words in first_words):
         raise ConfigError(
             f"a schedule runs {', '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}"
         )
