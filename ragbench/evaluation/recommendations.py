@@ -29,9 +29,9 @@ def recommend(
     """Return advice for one evaluated system, the earliest stage first; none where everything meets
     its target and no question failed.
 
-    Only measures that have a target and a mean count. Where the interval reaches a missed target
-    nevertheless, the evidence notes it. A target beyond its ceiling is reported as out of reach,
-    and nothing else is concluded from missing it.
+    Only measures that have a target and a mean count. If a target is missed, but lies within the
+    interval of the mean, the evidence notes it. A target beyond the ceiling of its measure is reported
+    as out of reach, and nothing else is concluded from missing it.
 
     Args:
         rows: the measures, compared with their targets.

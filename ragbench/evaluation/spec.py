@@ -479,7 +479,7 @@ def _problem(exc: ValidationError) -> str:
         return str(cause)
     name, text = error["loc"][0], error["msg"]
     problem = f"{name} is {error['input']!r}: {text[0].lower()}{text[1:]}"
-    # to a value of the wrong type the meaning of the option is added
+    # if the value has a wrong type, the meaning of the option is added
     field = EvaluationSpec.model_fields.get(str(name))
     if error["type"].endswith("_type") and field is not None and field.description:
         problem += f"; {name}: {field.description.rstrip('.')}"

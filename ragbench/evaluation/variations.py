@@ -56,7 +56,7 @@ def answer_variations(
     if isinstance(system, Pipeline):
         ranked = context_chunks(dataset, output.ranking, output.chunks, max(1, output.depth))
         contexts_by_query = contexts_of(dataset, ranked, output.chunks, system.k)
-    else:  # only its questions are changed
+    else:  # of another system only questions are changed, so there are no contexts to change
         empty = Contexts(others=dataset.cases)
         contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}
     variations = {}

@@ -249,7 +249,7 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
     """
     # two limits of a batch: the number of its requests, and the tokens of all its replies
     max_tokens = max(request.max_tokens for request in requests)
-    n_by_tokens = _MAX_TOKENS // max_tokens or 1
+    n_by_tokens = max(1, _MAX_TOKENS // max_tokens)
     requests = requests[: min(_MAX_REQUESTS, n_by_tokens)]
     tag = digest(*(request.key for request in requests))
     # fewer requests, or none, if the budget has no room for all
@@ -352,12 +352,11 @@ def _explained(batch: Batch, exc: RequestError) -> RequestError:
 
 
 def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outcomes:
-    """Ask for the state of a batch. Return the outcomes of its requests if it has ended, else a
-    sentence.
+    """Ask for the state of a batch. Return the outcomes of its requests if it has ended, else a sentence:
+    how many requests are done, or why the state could not be read this time.
 
-    The sentence states how many requests are done, or why the state could not be read this time.
-
-    `unreadable` counts, by the name of a batch, the states in a row that could not be read.
+    Args:
+        unreadable: name of a batch -> number of its last states in a row that could not be read.
 
     Raises:
         ModelError: the provider does not know the batch.

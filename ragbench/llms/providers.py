@@ -59,8 +59,8 @@ def load_llm(
     environment are used (`current_settings`). Raises ConfigError when something is missing, and
     states what to set.
 
-    One of your own is an `LLM`, a function from a prompt to a text (or a `Completion`), or
-    "package.module:attribute", which names one. Its replies are not stored.
+    A model of your own is an `LLM`, a function from a prompt to a text (or a `Completion`), or
+    "package.module:attribute", which names such an object. Its replies are not stored.
 
     >>> load_llm("ollama:llama3.1:8b").name
     'ollama:llama3.1:8b'

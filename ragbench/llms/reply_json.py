@@ -55,7 +55,7 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_unambiguous)
     end = 0
     while match := _BEGINS.search(text, end):
-        # the pattern has a group for each way in which an object begins; one matched, its "{"
+        # the pattern has a group around the "{" for each way in which an object may begin
         begin = match.start(match.lastgroup or 0)
         try:
             value, end = _read_object(text, begin, decoder)
@@ -65,8 +65,8 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
 
 
 def _read_object(text: str, begin: int, decoder: json.JSONDecoder) -> tuple[dict[str, Any], int]:
-    """Parse the JSON object that begins at `begin`, and return it and where it ends; it is repaired if it
-    is nearly JSON.
+    """Parse the JSON object that begins at `begin`; return the object and where it ends. If it is nearly
+    JSON, repair it first.
 
     Raises:
         UnreadableError: the object is broken or cut nevertheless, a comment has fields, or a key

@@ -261,7 +261,7 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
 def explained_variance(tests: Tests) -> pd.DataFrame:
     """Compute how much of the differences between the mean scores of chunkings each factor explains
     by itself: retriever, size, chunker, overlap. It is the fraction of their variance that lies
-    between the values of the factor.
+    between the values of the factor (eta squared).
 
     Only retrievers that search all chunkings count (`dense:minilm` searches ten).
 

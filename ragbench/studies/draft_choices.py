@@ -179,11 +179,12 @@ def spread_of_agreement(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _spread(by_people: pd.DataFrame, by_drafts: pd.DataFrame) -> dict[str, float]:
-    """Compute how far chance moves the agreement of drafted with people's questions, for one kind of
-    draft: the intervals of `spread_of_agreement`.
+    """Compute the intervals of `spread_of_agreement` for one kind of draft: how far chance moves the
+    agreement of drafted with people's questions.
 
-    Both sets of questions are sampled many times. Each time `_tau` compares the two rankings of the
-    configurations, and `_regret` is what the best configuration by drafts loses to the best by people.
+    Both sets of questions are sampled many times. Each time two values are computed: Kendall's tau
+    between the rankings of the configurations by the two sets; and the gain of choosing by drafts, in
+    the mean by people's questions, over choosing at random.
 
     Args:
         by_people: scores on people's questions, questions down and configurations across.
@@ -196,6 +197,7 @@ def _spread(by_people: pd.DataFrame, by_drafts: pd.DataFrame) -> dict[str, float
         people = _sampled_means(by_people, rng)
         drafts = _sampled_means(by_drafts, rng)
         taus.append(_tau(drafts, people))
+        # what a choice at random, and the choice by drafts, lose to the best configuration
         regret_of_any = people.max() - people.mean()
         gains.append(regret_of_any - _regret(drafts, people))
     # tau is NaN for a sample in which all configurations score the same

@@ -208,17 +208,22 @@ def call_tests(drawn: list[Experiment], other_tools: pd.DataFrame) -> pd.DataFra
     differences = after - before
     means = differences.mean(axis=1)
     _check_same_experiments(other_tools, means)
-    signs = np.sign(means).astype(int)  # the call of a test whose p is below ALPHA
+    signs = np.sign(means).astype(int)
+
+    def call_where(is_significant: Any) -> Any:
+        """Return the direction of each difference where it is significant, else 0."""
+        return np.where(is_significant, signs, 0)
+
     calls = {}
     for tool in ("mlflow", "trulens"):
         p_values = other_tools[f"{tool}_p"].to_numpy()
-        calls[f"{tool}_p"] = signs * (p_values < ALPHA)
+        calls[f"{tool}_p"] = call_where(p_values < ALPHA)
         low, high = other_tools[f"{tool}_low"].to_numpy(), other_tools[f"{tool}_high"].to_numpy()
         calls[f"{tool}_interval"] = _sides_of_zero(low, high)
-    calls["student"] = signs * (_p_of_student(differences) < ALPHA)
+    calls["student"] = call_where(_p_of_student(differences) < ALPHA)
     p_safe, p_likely = _p_of_compare(before, after)
-    calls["safe"] = signs * (p_safe < ALPHA)
-    calls["both"] = signs * ((p_safe < ALPHA) | (p_likely < ALPHA))
+    calls["safe"] = call_where(p_safe < ALPHA)
+    calls["both"] = call_where((p_safe < ALPHA) | (p_likely < ALPHA))
     return pd.DataFrame(
         {
             "scenario": [experiment.scenario for experiment in drawn],

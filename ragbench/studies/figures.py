@@ -33,10 +33,10 @@ def _colour_of_test(test: str) -> str:
 
 
 def plot_error_rates(rates: pd.DataFrame, n: int) -> Figure:
-    """Draw how often each test errs and finds, at one number of questions, with a mark for each
-    scenario.
+    """Draw how often each statistical test is wrong and right, at one number of questions, with a mark for
+    each scenario.
 
-    Left: how often it calls a difference where there is none; the line is at 5 %. Right: how often
+    Left: how often a test calls a difference where there is none; the line is at 5 %. Right: how often
     it finds a true difference.
 
     Args:

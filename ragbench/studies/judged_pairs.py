@@ -123,10 +123,10 @@ def _half_widths(differences: Sequence[pd.DataFrame], source: str) -> Floats:
 def label_curves(
     differences: Sequence[pd.DataFrame], judge: str, *, draws: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Simulate that people label only n questions of two systems: how well is the difference
-    estimated that they find over all questions, with and without a judge's verdicts?
+    """Simulate that people label only some questions of two systems, and estimate from these labels the
+    difference that people find over all questions: from the labels alone, and with a judge's verdicts.
 
-    Each draw takes a pair and n of its questions at random.
+    Each draw takes a pair of systems, and n of its questions to be labelled, at random.
 
     Args:
         differences: of each pair, as `pair_differences` returns them.
