@@ -31,10 +31,10 @@ DRAFTS_ALONE = (
 )
 
 _MANY = 1_000_000  # questions; more are never asked
-_MAX_GROWTH = 10  # times the present questions: a user is not told to ask more than that
-_QUESTIONS_TO_WRITE = (
-    20  # that a user is told to write; `MIN_QUESTIONS` is the least that can decide
-)
+# a user is not told to ask more than this many times the present questions
+_MAX_GROWTH = 10
+# questions that a user is told to write; `MIN_QUESTIONS`, which is less, can just decide
+_QUESTIONS_TO_WRITE = 20
 # medians of time that differ by less, relatively or in ms, change places from run to run
 _SAME_TIME = {"rel_tol": 0.1, "abs_tol": 1.0}
 

@@ -531,7 +531,8 @@ def load_results(folder: str | Path) -> Results:
     whole = (result for result in loaded if DRAWS not in result.parameters)
     race, _ = load_race(folder)
     baseline, _ = _stored_roles(folder)
-    results = Results(_packed(whole), baseline=baseline, race=race)  # in less memory
+    # packed, so that many results fit into memory
+    results = Results(_packed(whole), baseline=baseline, race=race)
     if not results and (folder / "config.json").is_file():
         return Results([load_result(folder)])
     if not results:
