@@ -147,9 +147,8 @@ def open_system(system: str | Path | System, dataset: Dataset) -> Iterator[Syste
         yield loaded
     finally:
         is_from_module = is_object_name(str(system))
-        is_wrapped = isinstance(
-            loaded, FunctionSystem
-        )  # by `load_system`, around the user's object
+        # `load_system` wraps a user's function in a FunctionSystem, which is ours
+        is_wrapped = isinstance(loaded, FunctionSystem)
         is_ours = is_wrapped or not is_from_module
         close = getattr(loaded, "close", None)
         if is_ours and callable(close):

@@ -275,9 +275,8 @@ class Claude(Reader):
             self._takes_temperature = False
             return True
         if "output_config" in body and any(mark in message for mark in _SCHEMA_MARKS):
-            self._takes_schema = (
-                False  # an older model: a forced tool takes its place, see `_form_of_reply`
-            )
+            # an older model: a forced tool takes the place of the schema, see `_form_of_reply`
+            self._takes_schema = False
             return True
         return False
 

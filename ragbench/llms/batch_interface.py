@@ -27,16 +27,12 @@ from ragbench.store.submissions import Batch
 FORGET = "RAGBENCH_FORGET_BATCHES"
 """The variable that names batches which are given up."""
 POLL_S = 30.0
-_ENDED = (
-    "canceled",
-    "expired",
-    "no result",
-    "refused",
-)  # with all its batch: alone it would cost twice as much
+# how a provider gives up a request of a batch; asked alone, it would cost twice as much
+_ENDED = ("canceled", "expired", "no result", "refused")
 _MAX_REQUESTS = 1000  # of a batch, so that its replies fit into one download
 _MAX_TOKENS = 4_000_000  # of the replies of a batch
 _NO_INTERFACE = (404, 405, 501)  # the status codes of a server without batches
-_UNREADABLE = 10  # states without one between them that can be read
+_UNREADABLE = 10  # unreadable states of a batch in a row, after which waiting ends
 
 
 def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -> set[str]:

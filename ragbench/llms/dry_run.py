@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 STAND_IN = "This sentence stands for one of the reply, which is not known before it has been asked for [1]. "
 """Four of these are about as long as a cited answer."""
 
-_ENOUGH = (
-    10  # replies in the store from which the usual length of a model's replies can be estimated
-)
+# replies in the store from which the usual length of a model's replies can be estimated
+_ENOUGH = 10
 
 _lock = threading.Lock()
 _active: DryRun | None = None

@@ -73,6 +73,7 @@ class Transport(Reader):
             cookies=no_cookies,
             limits=httpx.Limits(max_keepalive_connections=64),
         )
+        # closes the client when it is called, or when this object or the process ends
         self.close = weakref.finalize(self, self._client.close)
 
     def exchange(

@@ -49,7 +49,8 @@ class Pace:
             n_at_once: the number of requests that are sent together, with this one.
 
         Raises:
-            RequestError: the request raises it; after a time-out, with the number of others in the queue.
+            RequestError: the request failed; after a time-out the message states how many other requests
+                were in the queue.
             InterruptedError: `stop` is set.
         """
         turn = self._begin(timeout_s, stop, n_at_once)
@@ -57,7 +58,7 @@ class Pace:
             with given_up_if(lambda: self._is_lost(turn)):
                 yield turn.allowed_s
         except RequestError as exc:
-            failure = self._note_failure(turn, exc)
+            failure = self._note_failure(turn, exc)  # raised below, after the turn has ended
         else:
             self._note_reply(turn)
             return

@@ -429,12 +429,13 @@ def _drift_finding(connection: Connection, run: Json) -> _Finding:
     changes = standing.begun or standing.worse
     if not changes:
         return _recovery_finding(connection, run, standing.ended)
-    (first, change), *others = changes.items()
+    first, *others = changes  # measures
     facts = [*_facts_about(connection, run, first)]
-    facts.append(f"Questions that moved most: {measure_trends.moved_text(change)}")
-    for measure, other in others:
-        facts.append(f"Also {measure}: {other.text}; {measure_trends.moved_text(other)}")
-    return _Finding(True, f"drift: {first}: {change.text}", facts)
+    facts.append(f"Questions that moved most: {measure_trends.moved_text(changes[first])}")
+    for measure in others:
+        change = changes[measure]
+        facts.append(f"Also {measure}: {change.text}; {measure_trends.moved_text(change)}")
+    return _Finding(True, f"drift: {first}: {changes[first].text}", facts)
 
 
 def _recovery_finding(
@@ -591,12 +592,10 @@ def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
 
 
 def _facts_about(connection: Connection, run: Json, measure: str) -> Iterator[str]:
-    """Yield the lines of an alert about a measure in a run.
+    """Yield the lines of an alert about a measure in a run: the value with its interval, the change since
+    the previous run, and the command that shows the measure over time.
 
-    They are the value with its interval, the change since the previous run, and the command that
-    shows the measure over time.
-
-    No line without a value.
+    Yield no line if the run has no value of the measure.
     """
     score = _score(connection, run["id"], measure)
     if score is None:

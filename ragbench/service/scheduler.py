@@ -356,24 +356,24 @@ def automatic_enabled() -> bool:
 
 
 def plan_due(database: str = "", now: datetime | None = None) -> None:
-    """Put a job into the queue for each schedule that is due: its last time has no job yet.
+    """Put a job into the queue for each schedule that is due: whose last time before now has no job yet.
 
-    A schedule for every client gets a job for each client. Jobs for earlier times that still wait are
-    dropped.
+    A schedule for every client gets a job for each client. Jobs of the schedule for earlier times that
+    still wait are dropped, so that of several missed times only the last one is run.
     """
     now = now or datetime.now(UTC)
     with connected(database, write=True) as connection:
         for row in connection.execute(select(schedule).where(schedule.c.enabled)).all():
             due = due_before(row.cron, row.zone, now)
-            is_newer = due <= row.made_at  # the schedule was made after its last time
+            if due <= row.made_at:  # the schedule was made after this time
+                continue
             is_of_schedule = job.c.schedule_id == row.id
             # A job of the future, made while a clock was ahead, does not count: nothing would run
             # until that time comes.
             is_planned = job.c.due_at.between(due, timestamp(now))
             planned = select(job.c.id).where(is_of_schedule, is_planned)
-            if is_newer or connection.execute(planned).first():
+            if connection.execute(planned).first():
                 continue
-            # of several times that were missed only the last one is run
             connection.execute(delete(job).where(is_of_schedule, job.c.state == "waiting"))
             if row.client_id == EVERY_CLIENT:
                 _plan_for_each_client(connection, row, due, now)

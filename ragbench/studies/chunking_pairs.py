@@ -88,9 +88,8 @@ def draw_samples(table: pd.DataFrame, draws: int, rng: np.random.Generator) -> S
     if n_documents >= ENOUGH_DOCUMENTS:
         return Samples(documents, np.vstack([np.ones(n_documents), drawn]))
     n_questions = len(documents)
-    is_in_document = (
-        documents == np.arange(n_documents)[:, None]
-    )  # documents down, questions across
+    # documents down, questions across
+    is_in_document = documents == np.arange(n_documents)[:, None]
     drawn_questions = _draw_questions(is_in_document, drawn, rng)
     weights = np.vstack([np.ones(n_questions), is_in_document, drawn_questions])
     return Samples(np.arange(n_questions), weights)
