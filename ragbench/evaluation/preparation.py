@@ -235,7 +235,9 @@ def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:
     if perspective not in (*evaluated, "own", "overall"):
         return f"of the perspective {perspective!r}, which is not evaluated here"
     kind = views.KINDS.get(perspective)
-    missing_labels = kind.unlabelled(plan.dataset, plan.targets.named) if kind else ""
+    missing_labels = ""
+    if kind is not None:
+        missing_labels = kind.unlabelled(plan.dataset, plan.targets.named)
     if missing_labels:
         return f"which this test set cannot show: {missing_labels}"
     return ""
