@@ -104,6 +104,7 @@ def conclusion_of(
         )
     evidence = [
         *evidence_of_race,
+        *_unchecked_sentences(results),
         *difference_sentences(leading, base, deciding),
         *left_out_sentences(deciding),
         *_missing_verdicts_sentence(results, deciding.measure),
@@ -278,11 +279,11 @@ def _next_step_of_one(result: Result) -> tuple[str, str]:
     if result.diagnosis is not None and result.diagnosis["failed"].any():
         causes = result.diagnosis.loc[result.diagnosis["failed"], "cause"]
         return "improve", _action_on_failures(causes)
-    n_undecided = result.counts["undecided"]
-    if n_undecided > len(result.queries) / 2:
+    n_open = result.counts["undecided"] + result.n_unchecked
+    if n_open > len(result.queries) / 2:
         return (
             "label",
-            f"let a judge or gold facts decide: nothing decides whether {n_undecided} answers are right",
+            f"let a judge or gold facts decide: nothing decides whether {n_open} answers are right",
         )
     return "add", "compare it with another configuration"
 
@@ -296,6 +297,16 @@ def _action_on_failures(causes: pd.Series) -> str:
     counts = causes[stages == stage].value_counts()
     listed = ", ".join(f"{count} {CAUSES[str(cause)]}" for cause, count in counts.items())
     return f"{_ACTIONS[stage]} ({listed})"
+
+
+def _unchecked_sentences(results: Sequence[Result]) -> list[str]:
+    """State how many passed answers of a single configuration nothing checks; [] if none, or if there
+    are several configurations, which are compared by a measure and not by what passes.
+    """
+    if len(results) > 1 or not results[0].unchecked_sentence:
+        return []
+    clause = results[0].unchecked_sentence
+    return [f"{clause[:1].upper()}{clause[1:]}."]
 
 
 def _missing_verdicts_sentence(results: Sequence[Result], measure: str) -> list[str]:

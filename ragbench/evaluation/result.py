@@ -38,6 +38,7 @@ from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
 from ragbench.hints import Suggesting, compared_by, property_value, suggesting
 from ragbench.metrics.named_rows import NamedRows, PropertyTable
+from ragbench.metrics.overall import SAYS_RIGHT
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.system_outcomes import outcome_of
@@ -443,6 +444,32 @@ class Result(Decisions, metaclass=Suggesting):
         noun = "test cases" if self.settings.get("preset") == "phase4" else "questions"
         decided = counts["passed"] + counts["failed"]
         return passed_text(counts["passed"], decided, len(self.queries), noun)
+
+    @cached_property
+    def n_unchecked(self) -> int:
+        """Return how many questions passed although nothing decides whether their answers are right: no
+        part in `SAYS_RIGHT` with a threshold is scored, and they list no forbidden claims. They passed
+        by other labels, such as the expected documents.
+        """
+        thresholds = self.settings.get("cases", {})
+        deciding = [measure for part, measure in SAYS_RIGHT.items() if thresholds.get(part)]
+        scored = self.scores.dropna(subset=["value"])
+        is_checked = scored["measure"].isin([*deciding, "forbidden_claims_absent"])
+        is_answered = (scored["measure"] == "answered") & (scored["value"] == 1)
+        answered = set(scored.loc[is_answered, "query_id"])
+        unchecked = answered - set(scored.loc[is_checked, "query_id"])
+        return sum(self.verdicts.get(each, {}).get("passed") is True for each in unchecked)
+
+    @property
+    def unchecked_sentence(self) -> str:
+        """State of how many passed questions nothing decides whether the answers are right; "" if
+        of none.
+        """
+        if not self.n_unchecked:
+            return ""
+        return (
+            f"no label or judge decides whether {self.n_unchecked} of the passed answers are right"
+        )
 
     @cached_property
     def categories(self) -> Sequence[CategoryResult]:

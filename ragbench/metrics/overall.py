@@ -57,6 +57,17 @@ REPLACED_BY_JUDGE = {
 }
 """Part that a judge decides -> the parts that compare words, and give way to its verdict."""
 
+SAYS_RIGHT: Mapping[str, str] = MappingProxyType(
+    {
+        "semantic": "semantic_similarity",
+        "llm_correctness": "llm_correctness",
+        "keyword": "required_keywords",
+        "gold_facts": "gold_fact_coverage",
+        "expected_claims": "expected_claims",
+    }
+)
+"""Part that compares what an answer says with what it should say -> the measure that it is."""
+
 DEFAULTS: dict[str, dict[str, Any]] = bundled(__file__, "targets.toml")
 """The default targets of measures, thresholds of parts ("cases") and weights of parts."""
 

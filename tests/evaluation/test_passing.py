@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ragbench.errors import DataWarning
-from ragbench.evaluation import Result, evaluate, load_targets
+from ragbench.evaluation import Result, Results, evaluate, load_targets
 from ragbench.evaluation.records import CaseResult
 from ragbench.llms import ScriptedLLM
+from ragbench.report.page import sentences
 from ragbench.types import Answer, Case, Dataset, Document, Passage
 
 CORPUS = {
@@ -64,6 +65,52 @@ def test_the_right_answer_passes() -> None:
     report = evaluated(RIGHT)
     assert one(report).passed, one(report).reasons
     assert value(report, "overall") == pytest.approx(1.0, abs=0.02)
+
+
+ONLY_DOCUMENTS = Case("q1", CASE.text, reference_answer=CASE.reference_answer)
+
+
+def test_passing_by_documents_alone_is_said_and_a_judge_is_the_next_step() -> None:
+    report = evaluated(RIGHT, ONLY_DOCUMENTS)
+    assert one(report).passed
+    assert report.n_unchecked == 1
+    said = "no label or judge decides whether 1 of the passed answers are right"
+    assert report.unchecked_sentence == said
+    assert said in sentences.banner(report)[1]
+    conclusion = Results([report]).conclude()
+    assert conclusion.evidence[0] == f"N{said[1:]}."
+    assert conclusion.action == "label"
+    assert conclusion.next_step.startswith("let a judge or gold facts decide")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        replace(ONLY_DOCUMENTS, gold_facts=(("25 days",),)),
+        replace(ONLY_DOCUMENTS, required_keywords=("25 days",)),
+        replace(ONLY_DOCUMENTS, forbidden_claims=("Employees get 30 days of vacation.",)),
+    ],
+)
+def test_a_label_of_what_an_answer_says_checks_it(case: Case) -> None:
+    report = evaluated(RIGHT, case)
+    assert one(report).passed
+    assert report.unchecked_sentence == ""
+    assert "label or judge" not in sentences.banner(report)[1]
+
+
+def test_a_verdict_or_a_threshold_of_similarity_checks_an_answer(tmp_path: Path) -> None:
+    reply = '{"correctness": {"reason": "same", "verdict": "correct"}}'
+    assert evaluated(RIGHT, ONLY_DOCUMENTS, judge=ScriptedLLM([reply] * 5)).n_unchecked == 0
+    (tmp_path / "targets.toml").write_text("[cases]\nsemantic = 0.5\n")
+    strict = load_targets(tmp_path / "targets.toml")
+    assert evaluated(RIGHT, ONLY_DOCUMENTS, targets=strict).n_unchecked == 0
+
+
+def test_what_failed_or_has_no_answer_is_not_called_unchecked() -> None:
+    assert evaluated(BANANAS, ONLY_DOCUMENTS).n_unchecked == 0  # fails by its documents
+    unanswerable = Case("q1", CASE.text, expected_outcome="no_results")
+    abstained = Answer("q1", "no answer found in the documents", outcome="no_results")
+    assert evaluated(abstained, unanswerable).n_unchecked == 0
 
 
 def test_an_answer_that_misses_every_label_fails_and_the_reasons_name_them() -> None:

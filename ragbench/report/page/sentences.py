@@ -60,14 +60,16 @@ def banner(result: Result) -> tuple[str, str]:
 def _clauses(result: Result) -> list[str]:
     """Return what speaks for and against a result, each as a clause of a sentence.
 
-    They are about passed questions, targets, the comparison with the baseline, the judge, edits and
-    doubts.
+    They are about passed questions, answers that nothing checks, targets, the comparison with the
+    baseline, the judge, edits and doubts.
     """
     counts = Counter(row.verdict for row in result.rows)
     n_targets = counts["passed"] + counts["missed"]
     clauses = []
     if result.passed_sentence:
         clauses.append(result.passed_sentence)
+    if result.unchecked_sentence:
+        clauses.append(result.unchecked_sentence)
     if n_targets:
         missed = f", missed: {', '.join(result.missed)}" if result.missed else ""
         clauses.append(f"{counts['passed']} of {n_targets} targets reached{missed}")
