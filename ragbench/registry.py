@@ -269,9 +269,13 @@ _UNKNOWN = Measure("", perspective="", bounds=(None, None))
 
 
 def leaderboard_measures() -> tuple[str, ...]:
-    """Return the measures of a leaderboard, then the measures of the user's criteria."""
-    judged = [name for name, measure in _own.items() if measure.perspective == "judge"]
-    return (*LEADERBOARD, *judged)
+    """Return the measures of a leaderboard, then the user's own measures and criteria."""
+    return (*LEADERBOARD, *own_names())
+
+
+def own_names() -> tuple[str, ...]:
+    """Return the names of the user's own measures, and of the measures of own criteria."""
+    return tuple(_own)
 
 
 def declare(measure: Measure) -> None:

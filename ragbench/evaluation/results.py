@@ -165,10 +165,11 @@ class Results(Sequence[Result], metaclass=Suggesting):
 
             - rank (missing if the configuration has no score by that measure), name, label,
               retriever, chunking;
-            - for each headline measure: its mean under its name, `<measure>_ci_low`,
-              `<measure>_ci_high`, `<measure>_n` ("scored/all"); if verdicts of a judge are missing,
-              `<measure>_bound_low` and `<measure>_bound_high`: the mean if every missing verdict were
-              0, or 1; for `measures` also `<measure>_std`, the deviation over questions;
+            - for each headline measure, and each that the user wrote or chose for the evaluation: its
+              mean under its name, `<measure>_ci_low`, `<measure>_ci_high`, `<measure>_n`
+              ("scored/all"); if verdicts of a judge are missing, `<measure>_bound_low` and
+              `<measure>_bound_high`: the mean if every missing verdict were 0, or 1; for `measures`
+              also `<measure>_std`, the deviation over questions;
             - chunks, index_s, search_ms (of one question alone);
             - latency_p50_ms, latency_p95_ms: until an answer is complete; generate_ms: median of the
               replies that were waited for;
@@ -449,7 +450,8 @@ def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str])
     """
     main = deciding.measure
     measures: dict[str, None] = {}  # each once, in this order
-    for name in (*leaderboard_measures(), main, *named):
+    chosen = result.settings.get("chosen", ())  # what the user asked to be measured
+    for name in (*leaderboard_measures(), main, *named, *chosen):
         measures[name] = None
         fraction_of_judged_documents = name.replace("nDCG@", "Judged@")  # behind each nDCG
         measures[fraction_of_judged_documents] = None

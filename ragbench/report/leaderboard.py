@@ -10,6 +10,7 @@ from collections.abc import Collection
 import pandas as pd
 
 from ragbench.evaluation.results import judged_columns
+from ragbench.registry import own_names
 from ragbench.report.failure_tables import markdown_table, plain
 from ragbench.statistics import p_text
 from ragbench.statistics.comparison import with_interval
@@ -43,7 +44,7 @@ def leaderboard_rows(
     Returns:
         Columns: "#" (the rank), configuration, the measure with its 95 % interval, scored; with a
         comparison also the difference from the baseline, decision, p (Holm), better and worse
-        questions; nDCG@10 and Judged@k if known; latency and cost.
+        questions; nDCG@10, Judged@k and the user's own measures if known; latency and cost.
     """
     ranks = board["rank"].astype(object).where(board["rank"].notna(), "unranked")
     columns: dict[str, object] = {
@@ -54,7 +55,7 @@ def leaderboard_rows(
     }
     if comparison is not None:
         columns |= _comparison_columns(board, comparison)
-    for name in ("nDCG@10", *judged_columns(board)):
+    for name in ("nDCG@10", *judged_columns(board), *own_names()):
         if name in board and name != measure:
             columns[name] = _means_with_intervals(board, name)
     for cost, (heading, form) in _COSTS.items():

@@ -9,6 +9,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import ragbench as rb
 from ragbench import registry
 from ragbench.cli import app
 from ragbench.errors import ConfigError
-from ragbench.evaluation import compare_results, load_result, load_targets, save
+from ragbench.evaluation import Results, compare_results, load_result, load_targets, save
+from ragbench.report.leaderboard import leaderboard_rows
 from ragbench.report.page.sentences import brief_measures
 from ragbench.types import Answer, Case, Dataset, Document
 
@@ -253,3 +255,19 @@ def test_named_measures_and_own_criteria_are_shown_where_others_are_left_out() -
     assert shown == ["R@10", "llm_politeness"]
     printed = [line.split()[0] for line in repr(result).splitlines()[2:]]
     assert printed == ["R@10", "llm_politeness"]
+
+
+def test_own_and_chosen_measures_are_columns_of_the_leaderboard() -> None:
+    found = rb.Measure("found", lambda ranking, grades: float("cats" in ranking), level="document")
+    long = rb.Measure("long", lambda case, answer, contexts: len(answer.text) > 9, bounds=(0, 1))
+    chosen = ["nDCG@10", "Rprec", found, long]
+    arms = []
+    for name in ("a", "b"):
+        result = rb.evaluate(DATA, answers("Yes!"), measures=chosen)
+        arms.append(replace(result, name=name))
+    board = Results(arms).leaderboard("nDCG@10")
+    for name in ("Rprec", "found", "long"):
+        assert {name, f"{name}_ci_low", f"{name}_n"} <= {*board}
+    rows = leaderboard_rows(board, "nDCG@10")
+    assert rows["found"].str.startswith("1.000 [").all()
+    assert "long" in rows
