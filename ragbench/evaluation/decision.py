@@ -499,8 +499,13 @@ def left_out_sentences(deciding: DecidingQuestions) -> list[str]:
     """State how many questions decide, and for the others the reason."""
     if deciding.n == deciding.total:
         return draft_note(deciding)
-    reasons = "; ".join(f"{count} {reason}" for reason, count in deciding.left_out.items())
-    return [f"{deciding.n} of {deciding.total} questions decide: {reasons}."]
+    reasons = []
+    for reason, count in deciding.left_out.items():
+        verb, _, rest = reason.partition(" ")  # of several questions: "have" or "are"
+        if count == 1:
+            verb = {"have": "has", "are": "is"}.get(verb, verb)
+        reasons.append(f"{count} {verb} {rest}")
+    return [f"{deciding.n} of {deciding.total} questions decide: {'; '.join(reasons)}."]
 
 
 def draft_note(deciding: DecidingQuestions) -> list[str]:

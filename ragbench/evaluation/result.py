@@ -20,7 +20,7 @@ import pandas as pd
 
 from ragbench.datasets.raw_records import testset_record
 from ragbench.datasets.safety import load_safety_samples
-from ragbench.errors import ConfigError, printable
+from ragbench.errors import ConfigError, plural, printable
 from ragbench.evaluation.checksums import EDITED
 from ragbench.evaluation.data_changes import digests_of
 from ragbench.evaluation.formats import passed_text, shortened
@@ -462,14 +462,12 @@ class Result(Decisions, metaclass=Suggesting):
 
     @property
     def unchecked_sentence(self) -> str:
-        """State of how many passed questions nothing decides whether the answers are right; "" if
-        of none.
-        """
+        """State for how many passed answers nothing decides whether they are right; "" if for none."""
         if not self.n_unchecked:
             return ""
-        return (
-            f"no label or judge decides whether {self.n_unchecked} of the passed answers are right"
-        )
+        passed = plural(self.n_unchecked, "passed answer")
+        verb = "is" if self.n_unchecked == 1 else "are"
+        return f"no label or judge decides whether {passed} {verb} right"
 
     @cached_property
     def categories(self) -> Sequence[CategoryResult]:

@@ -74,7 +74,7 @@ def test_passing_by_documents_alone_is_said_and_a_judge_is_the_next_step() -> No
     report = evaluated(RIGHT, ONLY_DOCUMENTS)
     assert one(report).passed
     assert report.n_unchecked == 1
-    said = "no label or judge decides whether 1 of the passed answers are right"
+    said = "no label or judge decides whether 1 passed answer is right"
     assert report.unchecked_sentence == said
     assert said in sentences.banner(report)[1]
     conclusion = Results([report]).conclude()

@@ -60,16 +60,14 @@ def banner(result: Result) -> tuple[str, str]:
 def _clauses(result: Result) -> list[str]:
     """Return what speaks for and against a result, each as a clause of a sentence.
 
-    They are about passed questions, answers that nothing checks, targets, the comparison with the
-    baseline, the judge, edits and doubts.
+    They are about passed questions, targets, the comparison with the baseline, answers that nothing
+    checks, the judge, edits and doubts.
     """
     counts = Counter(row.verdict for row in result.rows)
     n_targets = counts["passed"] + counts["missed"]
     clauses = []
     if result.passed_sentence:
         clauses.append(result.passed_sentence)
-    if result.unchecked_sentence:
-        clauses.append(result.unchecked_sentence)
     if n_targets:
         missed = f", missed: {', '.join(result.missed)}" if result.missed else ""
         clauses.append(f"{counts['passed']} of {n_targets} targets reached{missed}")
@@ -85,6 +83,8 @@ def _clauses(result: Result) -> list[str]:
             clauses.append(f"{plural(len(regressions), 'regression')}: {', '.join(regressions)}")
         else:
             clauses.append(f"no regression shown; {result.comparison.noticeable}")
+    if result.unchecked_sentence:
+        clauses.append(result.unchecked_sentence)
     n_lost = result.counts.get("failed_judgements")
     if n_lost:
         judged = plural(result.counts["judgements"], "answer")
