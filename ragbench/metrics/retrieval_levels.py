@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import pandas as pd
@@ -197,32 +197,49 @@ def _span_judgements(
         chunk_id, query_id = next(iter(query_of.items()))
         raise DataError(unknown_chunk(chunk_id, query_id, len(chunks)))
     qrels = evidence_chunks(dataset, chunks, _SHARED)
-    return _in_reach(qrels, run, chunks, joined) if joined else qrels
+    if not joined:
+        return qrels
+    return _without_unreachable(qrels, run, chunks, joined)
 
 
-def _in_reach(labelled: Qrels, run: Run, chunks: Sequence[Chunk], joined: Collection[str]) -> Qrels:
-    """Return the judgements without the chunks that a search cannot return for a question.
+def _without_unreachable(
+    judged: Qrels, run: Run, chunks: Sequence[Chunk], joined: Collection[str]
+) -> Qrels:
+    """Return the judgements of chunks without the chunks that the search cannot return for a question.
 
-    A search may join neighbouring chunks for single questions (`joined`). A question can find the joined
-    chunks that it ranks, but not those of other questions; and it cannot find a chunk that one of its
-    joined chunks holds.
+    A search may join neighbouring chunks into a longer one, for a single question. This puts two kinds
+    of chunks out of a question's reach, which are therefore not counted as missed:
+
+    - the joined chunks of other questions;
+    - the parts of the question's own joined chunks, which the search returns as a whole.
+
+    Args:
+        judged: query_id -> chunk_id -> grade.
+        run: query_id -> chunk_id -> score: the ranking of each question.
+        chunks: all chunks, also the joined ones.
+        joined: the ids of the joined chunks.
     """
     by_id = chunks_by_id(chunks)
     reachable: Qrels = {}
-    for query_id, grades in labelled.items():
-        ranked_ids = run.get(query_id, {})
-        ranked_joined = [by_id[chunk_id] for chunk_id in ranked_ids if chunk_id in joined]
+    for query_id, grades in judged.items():
+        own_joined = {
+            chunk_id: by_id[chunk_id] for chunk_id in run.get(query_id, {}) if chunk_id in joined
+        }
         reachable[query_id] = {}
         for chunk_id, grade in grades.items():
-            chunk = by_id.get(chunk_id)  # None: evidence that no chunk holds
             if chunk_id in joined:
-                is_reachable = chunk in ranked_joined
+                is_reachable = chunk_id in own_joined
             else:
-                is_held = chunk is not None and any(each.holds(chunk) for each in ranked_joined)
-                is_reachable = not is_held
+                chunk = by_id.get(chunk_id)  # None: gold evidence that no chunk holds
+                is_reachable = chunk is None or not _is_part_of_any(chunk, own_joined.values())
             if is_reachable:
                 reachable[query_id][chunk_id] = grade
     return reachable
+
+
+def _is_part_of_any(chunk: Chunk, joined_chunks: Iterable[Chunk]) -> bool:
+    """Return True if one of the joined chunks holds all characters of a chunk."""
+    return any(joined_chunk.holds(chunk) for joined_chunk in joined_chunks)
 
 
 def retrieval_ceilings(
