@@ -203,44 +203,54 @@ def _deciding_targets(targets: Targets, dataset: Dataset, spec: EvaluationSpec) 
 
 
 def _check_gates(plan: EvaluationPlan) -> None:
-    """Refuse a gate (a target of --fail-under) of a measure that is not evaluated, or beyond the best
-    value that any result could have.
+    """Refuse gates that this evaluation could never pass. A gate is a target that --fail-under names: the
+    command fails if a measure does not reach it.
+
+    Raises:
+        ConfigError: the measure of a gate is not evaluated here, or no result could reach its target.
     """
-    targets = plan.targets
-    if not targets.gates:
-        return  # without the ceilings, which take longer than all other checks
-    for gate in sorted(targets.gates):
+    gates = plan.targets.gates
+    if not gates:
+        return  # the best values, below, take longer than all other checks
+    for gate in sorted(gates):
         problem = _problem_of_gate(gate, plan)
         if problem:
             raise ConfigError(f"--fail-under names {gate}, {problem}")
-    bounds = {}  # best possible value on any test set; retrieval has a ceiling on this test set
-    for gate in targets.gates:
-        bound = bound_of(gate)
-        if bound is not None and perspective_of(gate) != "retrieval":
-            bounds[gate] = bound
-    check_reachable(targets, bounds | views.ceilings_of(plan.dataset, targets.named))
+    check_reachable(plan.targets, _best_values(plan))
 
 
 def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:
-    """Return why a measure of --fail-under (`gate`) cannot be measured; "" if it can.
-
-    The reason is a clause, which the caller adds to "--fail-under names {gate}, ".
+    """Return why a gate's measure (`gate` is its name) has no value in this evaluation, as a clause that
+    follows the name in a message; "" if it can have a value.
     """
     # "robust:..." compares the answers with those after an intervention
     prefix, _, intervention = gate.partition(":")
     if prefix == "robust" and intervention not in plan.spec.interventions:
         return f"and nothing is asked after {intervention!r}; add --intervention {intervention}"
     perspective = perspective_of(gate)
+    if perspective == "overall":  # it is computed from all others
+        return ""
     evaluated = {kind.name for kind in views.kinds_of(plan)}
-    if perspective not in (*evaluated, "own", "overall"):
+    if perspective not in (*evaluated, "own"):  # "own": a measure of the user
         return f"of the perspective {perspective!r}, which is not evaluated here"
-    kind = views.KINDS.get(perspective)
-    missing_labels = ""
-    if kind is not None:
-        missing_labels = kind.unlabelled(plan.dataset, plan.targets.named)
-    if missing_labels:
-        return f"which this test set cannot show: {missing_labels}"
+    reason = views.KINDS[perspective].unlabelled(plan.dataset, plan.targets.named)
+    if reason:
+        return f"which this test set cannot show: {reason}"
     return ""
+
+
+def _best_values(plan: EvaluationPlan) -> dict[str, float]:
+    """Return measure -> the best value that any system could reach, for the measures that have one.
+
+    For a measure of retrieval it depends on the labels of this test set (its ceiling); for any other
+    measure of a gate it is the end of its range, such as 1.
+    """
+    best_values = {}
+    for gate in plan.targets.gates:
+        best_on_any_testset = bound_of(gate)
+        if best_on_any_testset is not None and perspective_of(gate) != "retrieval":
+            best_values[gate] = best_on_any_testset
+    return best_values | views.ceilings_of(plan.dataset, plan.targets.named)
 
 
 def settings_of(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
