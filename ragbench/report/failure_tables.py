@@ -20,6 +20,7 @@ from ragbench.statistics.columns import adjusted_p_values
 from ragbench.testsets.interventions import expectation
 from ragbench.types import Case, Dataset
 
+# column of `compare` -> its name in `robustness_table`
 _CHANGE = {
     "contender": "correct",
     "difference": "difference",
@@ -249,25 +250,33 @@ def _p_value_of_kept(fraction: float, n: int) -> float:
     return p_value
 
 
-def _change_of_correct(result: Result, intervention: str) -> dict[Any, Any]:
-    """Compare the correct answers under an intervention with the untouched ones, question by question.
+def _change_of_correct(result: Result, intervention: str) -> dict[str, Any]:
+    """Compare which answers are correct with and without an intervention, such as typos in the questions.
+
+    An answer is correct by the labels of its question. Only questions with both answers are compared.
 
     Returns:
-        correct (the fraction under the intervention), difference (from the untouched answers),
-        difference_ci_low, difference_ci_high; {} if no question has both.
+        correct (the fraction of correct answers with the intervention), difference (this fraction minus
+        the fraction without it), difference_ci_low, difference_ci_high; {} if no question has both
+        answers.
     """
-    # correctness by the question's own labels, without and with the intervention
-    columns = ["correct:untouched", f"correct:{intervention}"]
-    pairs = result.wide.reindex(columns=columns).dropna()
-    if pairs.empty:
+    column_without = "correct:untouched"
+    column_with = f"correct:{intervention}"
+    # a row per question; 1 = correct, 0 = not
+    both = result.wide.reindex(columns=[column_without, column_with]).dropna()
+    if both.empty:
         return {}
-    # `compare` compares the values of one measure, so both get the same name
-    untouched, changed = (
-        pairs[column].rename("value").reset_index().assign(measure="correct:untouched")
-        for column in columns
-    )
-    [comparison] = compare(untouched, changed).to_dict("records")
+    without_it = _scores_in(both[column_without])
+    with_it = _scores_in(both[column_with])
+    [comparison] = compare(without_it, with_it).to_dict("records")
     return {heading: comparison[name] for name, heading in _CHANGE.items()}
+
+
+def _scores_in(column: "pd.Series[Any]") -> pd.DataFrame:
+    """Return a column of `Result.wide` as tidy scores, named alike for every column: `compare` compares
+    the values of one measure.
+    """
+    return column.rename("value").reset_index().assign(measure="correct:untouched")
 
 
 def plain(text: str) -> str:
