@@ -84,9 +84,12 @@ def assert_context_recall(
     """Assert that enough relevant documents are among the first `k` results, and return the recall.
 
     Recall is the fraction of the relevant documents that are among the first `k` different
-    documents of the results, in [0, 1]; its ceiling is min(k, relevant) / relevant. Relevant are
-    the documents of a `LabelledCase`, or of a plain `Case` those that hold its evidence or, without
-    any, its `relevant_chunks` and `expected_chunks`.
+    documents of the results, in [0, 1]. Its ceiling, the most that any system can reach, is
+    min(k, relevant) / relevant. The relevant documents are the first of these that the case has:
+
+    - the documents of a `LabelledCase`;
+    - the documents of its evidence and of its expected sections;
+    - its `relevant_chunks` and `expected_chunks`: then chunks are counted in place of documents.
 
     Args:
         results: an `Answer`; or search results, best first: ids, passages, or tables with `id` or
@@ -104,26 +107,30 @@ def assert_context_recall(
     ragbench.errors.ConfigError: the test asks for a recall of 0.80 at k = 1, but question 'q' has 2 relevant ...
 
     Raises:
-        AssertionError: the system has failed, or its request has.
-        ConfigError: no system can pass the test, or the case has no labels of relevance.
+        AssertionError: the recall is below `at_least`, or the request to the system failed.
+        ConfigError: `at_least` is above the ceiling, a number is out of its range, or nothing is
+            labelled as relevant.
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
     relevant = _relevant_documents(labelled)
-    by_chunk = not relevant  # no document is labelled, so the ids of chunks are compared
-    if by_chunk:
+    has_documents = bool(relevant)
+    if not has_documents:
         relevant = _relevant_chunks(labelled.case)
-    relevant = labelled.case.first_alternatives(relevant)  # one name for equivalent documents
+    # documents that are alternatives for each other count once, under the name of the first
+    relevant = labelled.case.first_alternatives(relevant)
     ceiling = _checked_ceiling(labelled.query_id, len(relevant), k, at_least)
 
-    answer = _recorded_answer(labelled, results, f"context_recall@{k}")
-    ranking = list(systems.distinct_contexts(answer)) if by_chunk else _ranked_documents(answer)
-    ranking = ranking[:k]
-    # as for `relevant`: one name for equivalent documents
+    check_name = f"context_recall@{k}"
+    answer = _recorded_answer(labelled, results, check_name)
+    if has_documents:
+        ranking = _ranked_documents(answer)[:k]
+    else:
+        ranking = list(systems.distinct_contexts(answer))[:k]
     retrieved = labelled.case.first_alternatives(ranking)
     recall = len(relevant & retrieved) / len(relevant)
     passed = recall >= at_least
-    _record_check(labelled, f"context_recall@{k}", recall, passed)
+    _record_check(labelled, check_name, recall, passed)
     if not passed:
         raise AssertionError(
             f"{_question_line(labelled)}\n"
@@ -136,7 +143,9 @@ def assert_context_recall(
 
 
 def _relevant_documents(labelled: LabelledCase) -> set[str]:
-    """Return the labelled documents of a question, else those of its evidence and expected sections."""
+    """Return the ids of the labelled documents of a question, or if none is labelled, of the documents of
+    its evidence and expected sections; an empty set if it has none of these.
+    """
     if labelled.relevant:
         return set(labelled.relevant)
     in_evidence = {span.doc_id for span in labelled.case.evidence}
@@ -145,7 +154,7 @@ def _relevant_documents(labelled: LabelledCase) -> set[str]:
 
 
 def _checked_ceiling(query_id: str, n_relevant: int, k: int, at_least: float) -> float:
-    """Return the highest recall that a system can reach with `k` documents.
+    """Return the highest recall that a system can reach with `k` documents, if `n_relevant` are relevant.
 
     Raises:
         ConfigError: nothing is relevant, a number is out of range, or `at_least` is above the
