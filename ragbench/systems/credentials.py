@@ -80,31 +80,49 @@ class OptionsError(ConfigError):
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field, Field))
 def checked_options(cls: type[C]) -> type[C]:
-    """Turn a class whose annotated fields are its options into a dataclass that pydantic checks;
-    making an object with options that cannot work raises `OptionsError`.
+    """Class decorator: turn a class whose annotated fields are its options into a dataclass whose values
+    pydantic checks.
 
-    Options may be given by keyword, or by position in the order of the fields.
+    Objects are made with keyword arguments, or with arguments in the order of the fields. Values that
+    cannot work, and names that are no option, raise `OptionsError`.
     """
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     checked: Any = dataclass(config=config, kw_only=True, repr=False, eq=False)(cls)
-    keyword_init = checked.__init__
+    init_by_keyword = checked.__init__
     names = [option.name for option in fields(checked)]
 
-    @wraps(keyword_init)
+    @wraps(init_by_keyword)
     def init(self: C, *args: Any, **options: Any) -> None:
         by_position = dict(zip(names, args, strict=False))
         try:
-            keyword_init(self, **by_position, **options)
+            init_by_keyword(self, **by_position, **options)
         except ValidationError as exc:
-            error = OptionsError(cls.__name__, exc)
-            unknown_name = next((name for name in options if name not in names), "")
-            if unknown_name:
-                hint = hint_of_option(unknown_name, names, getattr(cls, "_instead", {}))
-                error.args = (f"{cls.__name__} has no option {unknown_name!r}{hint}",)
-            raise error from None
+            raise _error_of_options(cls, names, options, exc) from None
 
     checked.__init__ = init
     return checked  # type: ignore[no-any-return]
+
+
+def _error_of_options(
+    cls: type[Any], names: Sequence[str], options: Mapping[str, Any], exc: ValidationError
+) -> OptionsError:
+    """Return the error for options that pydantic refuses; its message is about the first unknown name, if
+    there is one, as a misspelling explains most other problems.
+
+    Args:
+        cls: the class of `checked_options`; its `_instead`, if it has one, is a name that people expect
+            -> the option with this meaning.
+        names: the names of its options.
+        options: the arguments that were given by name.
+        exc: the error of pydantic.
+    """
+    error = OptionsError(cls.__name__, exc)
+    unknown_names = [name for name in options if name not in names]
+    if unknown_names:
+        first = unknown_names[0]
+        hint = hint_of_option(first, names, getattr(cls, "_instead", {}))
+        error.args = (f"{cls.__name__} has no option {first!r}{hint}",)
+    return error
 
 
 def problems_of(exc: ValidationError) -> list[Problem]:
