@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,21 @@ _NOTEBOOK = {
     "cells": [{**_CELL, "execution_count": None}],
 }
 _SHOWN = 10  # configurations, while one watches
+
+
+class ContestOutcome(NamedTuple):
+    """How a race ended.
+
+    Attributes:
+        jobs: configuration -> its job, for the configurations that are left; empty if runs of a round
+            failed, or the maximum cost was reached.
+        outcomes: how the runs of the last round ended.
+        decision: the decision of the race, in a sentence.
+    """
+
+    jobs: dict[str, Job]
+    outcomes: RunOutcomes
+    decision: str
 
 
 @dataclass(frozen=True)
@@ -115,42 +130,53 @@ class Contest:
             return scores, None
         return scores, total_cost / len(result.queries)
 
-    def hold(
+    def run_rounds(
         self, jobs: Mapping[str, Job], executor: Executor, console: Console
-    ) -> tuple[dict[str, Job], RunOutcomes, str]:
-        """Run round after round until the race is decided. In each, configurations answer more questions
-        (`_draws_to_answer`), and then those that are proven not to win are dropped.
+    ) -> ContestOutcome:
+        """Run one round after another until the race is decided, or cannot go on.
+
+        In a round, every configuration that is still in the race answers more questions
+        (`_draws_to_answer`); then the configurations that are proven not to win are dropped.
 
         Args:
-            jobs: of the configurations that may still be asked; the others take part with their answers
-                so far.
-            executor: runs them.
+            jobs: configuration -> its job, for the configurations that may still be asked; the others
+                take part with the answers that they have.
+            executor: runs the jobs.
             console: shows the decisions of each round.
-
-        Returns:
-            The jobs of the configurations that are left (none if runs of a round failed, or the
-            maximum cost was reached), the outcomes of the last round, and the decision of the race
-            in a sentence.
         """
         race = self.race
         outcomes = RunOutcomes({}, [], False)
-        while end := race.next_end:
-            n_draws = _draws_to_answer(race, end)
-            # only those that have not answered yet: an interrupted race continues here
-            to_ask = self._unfinished(jobs, n_draws)
-            quiet = type(console)(quiet=True)
-            outcomes = run_all(self.folder, to_ask, Progress(quiet, len(to_ask)), executor)
-            # without all scores of a round, configurations cannot be compared
+        while race.next_end:  # 0 when the race is decided
+            n_draws = _draws_to_answer(race, race.next_end)
+            outcomes = self._ask(jobs, n_draws, executor, console)
+            # configurations can be compared only by all scores of a round
             if outcomes.failed or outcomes.left:
-                return {}, outcomes, race.summary
-            race = self._after_round(race, n_draws, end)
+                return ContestOutcome({}, outcomes, race.summary)
+            race = self._after_round(race, n_draws, race.next_end)
             dropped = race.stopped.keys() & n_draws.keys()  # in this round
             for name in dropped & jobs.keys():
                 self._note_reason(name, race.table["reason"][name])
             self._store(race)
             _print_round(race, dropped, console)
-        left = {name: job for name, job in jobs.items() if name not in race.stopped}
-        return left, outcomes, race.summary
+        jobs_left = {name: job for name, job in jobs.items() if name not in race.stopped}
+        return ContestOutcome(jobs_left, outcomes, race.summary)
+
+    def _ask(
+        self,
+        jobs: Mapping[str, Job],
+        n_draws: Mapping[str, int],
+        executor: Executor,
+        console: Console,
+    ) -> RunOutcomes:
+        """Let each configuration answer its questions of a round, and return how the runs ended. A
+        configuration that has answered them already is not run, so an interrupted race continues.
+
+        Args:
+            n_draws: configuration -> how many draws (questions) it answers in this round.
+        """
+        unfinished = self._unfinished(jobs, n_draws)
+        quiet = type(console)(quiet=True)
+        return run_all(self.folder, unfinished, Progress(quiet, len(unfinished)), executor)
 
     def _store(self, race: Race) -> None:
         """Write the race as far as it came, from which it can continue."""

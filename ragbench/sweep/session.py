@@ -402,7 +402,7 @@ class _Session:
         skipped: Sequence[str],
         contest: Contest | None,
     ) -> SweepResult:
-        """Hold the race, if there is one (`contest`), and run the jobs of configurations that it leaves.
+        """Run the race, if there is one (`contest`), then the jobs of the configurations that are left.
 
         Args:
             to_run: configuration -> its job.
@@ -414,8 +414,10 @@ class _Session:
         outcomes = RunOutcomes({}, [], False)
         notes: list[str] = []
         if contest:
-            to_run, outcomes, note = contest.hold(to_run, executor, self.console)
-            notes.append(note)
+            race_outcome = contest.run_rounds(to_run, executor, self.console)
+            to_run = race_outcome.jobs
+            outcomes = race_outcome.outcomes
+            notes.append(race_outcome.decision)
         if to_run:
             outcomes = self._run_all(to_run, executor, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}

@@ -116,7 +116,7 @@ def hold(path: Path, out: str = "results", runs: int = 1000) -> tuple[Contest, R
         for name in read.runs
         if name not in begun.race.stopped
     }
-    left, outcomes, _ = begun.hold(jobs, InThisProcess(runs), CONSOLE)
+    left, outcomes, _ = begun.run_rounds(jobs, InThisProcess(runs), CONSOLE)
     held = contest(path, out)
     names = held.race.scores.keys() - held.race.stopped if not held.race.next_end else set()
     assert left.keys() == names
