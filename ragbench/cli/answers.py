@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 
@@ -12,7 +13,7 @@ from ragbench.cli.console import shown
 from ragbench.cli.options import AtLeast0, Concurrency, Model, Requests, Timeout, print_plan
 from ragbench.errors import printable
 from ragbench.files import expanded
-from ragbench.types import Answer
+from ragbench.types import Answer, Dataset
 
 
 def answers_command(
@@ -47,46 +48,78 @@ def answers_command(
     Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run
     """
     from ragbench.generation import references
-    from ragbench.testsets.ground_truth import read_ground_truths, with_ground_truths
-    from ragbench.testsets.loader import load_dataset
-    from ragbench.testsets.reference_answers import labelled_folder
 
+    written_by = ("none", "model") if replace else ("none",)  # who wrote the answers so far
     with requests.settings() as settings:
         model = llms.load_llm(llm, settings)
-        is_file = output is not None and output.suffix == ".json"
-        if is_file:
-            target = expanded(output or "")
-            truths = read_ground_truths(target)
-            data = with_ground_truths(load_dataset(dataset, split), truths)
-            query = query or [query_id for query_id in truths if query_id in data.queries]
-        else:  # a folder; the dataset is copied there unless it is there already
-            create = not requests.dry_run
-            data, target = labelled_folder(dataset, split, output or "", create=create)
-        written_by = ("none", "model") if replace else ("none",)  # queries whose answer is written
+        if output is not None and output.suffix == ".json":
+            target = _ground_truth_file(dataset, split, output)
+        else:
+            target = _labelled_folder(dataset, split, output, create=not requests.dry_run)
         queries = references.choose_queries(
-            data, query_ids=query or (), limit=limit, written_by=written_by
+            target.data, query_ids=query or target.query_ids, limit=limit, written_by=written_by
         )
-        typer.echo(
-            f"{len(queries)} of {len(data.cases)} queries get a reference answer by {model.name}."
-        )
+        n_cases = len(target.data.cases)
+        typer.echo(f"{len(queries)} of {n_cases} queries get a reference answer by {model.name}.")
         if not queries:
             return 0
-        sources = references.reference_sources(data, queries)
+        sources = references.reference_sources(target.data, queries)
         if requests.dry_run:
             with llms.dry_run() as plan:  # counts the requests, and sends none
-                references.generate_references(data, sources, model)
+                references.generate_references(target.data, sources, model)
             print_plan(plan)
             return 0
         answers = references.write_references(
-            target, data, sources, model, concurrency=concurrency, timeout_s=timeout_s
+            target.path, target.data, sources, model, concurrency=concurrency, timeout_s=timeout_s
         )
-    _print_outcome(answers, target if is_file else target / "answers.jsonl")
-    return int(any(answer.error is not None for answer in answers))
+    _print_outcome(answers, target.file)
+    has_failed = any(answer.error is not None for answer in answers)
+    return int(has_failed)
+
+
+class _Target(NamedTuple):
+    """A dataset, and the place for its reference answers.
+
+    Attributes:
+        data: the dataset, with the reference answers that are in this place already.
+        path: a folder, or a JSON file of ground truths.
+        query_ids: the only queries that get an answer, unless the user names some; [] for all.
+    """
+
+    data: Dataset
+    path: Path
+    query_ids: list[str]
+
+    @property
+    def file(self) -> Path:
+        """Return the file with the answers."""
+        return self.path if self.path.suffix == ".json" else self.path / "answers.jsonl"
+
+
+def _ground_truth_file(dataset: str, split: str, output: Path) -> _Target:
+    """Return a JSON file of ground truths as the target; if it has questions, they alone get answers."""
+    from ragbench.testsets.ground_truth import read_ground_truths, with_ground_truths
+    from ragbench.testsets.loader import load_dataset
+
+    path = expanded(output)
+    truths = read_ground_truths(path)  # query_id -> its record
+    data = with_ground_truths(load_dataset(dataset, split), truths)
+    return _Target(data, path, [query_id for query_id in truths if query_id in data.queries])
+
+
+def _labelled_folder(dataset: str, split: str, output: Path | None, *, create: bool) -> _Target:
+    """Return a folder as the target: `output`, to which the dataset is copied unless it is there already
+    or `create` is False; None stands for the dataset's own folder.
+    """
+    from ragbench.testsets.reference_answers import labelled_folder
+
+    data, folder = labelled_folder(dataset, split, output or "", create=create)
+    return _Target(data, folder, [])
 
 
 def _print_outcome(answers: Sequence[Answer], file: Path) -> None:
-    """Print how many answers were written to a file, and how many were not: because the documents do
-    not hold the answer, or because its request failed. The first error is printed.
+    """Print how many answers were written to a file, and how many were not, because the documents do not
+    hold them, or because a request failed (the first error is printed).
     """
     failed = [answer for answer in answers if answer.error is not None]
     n_written = sum(answer.outcome == "success" for answer in answers)
