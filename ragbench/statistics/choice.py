@@ -139,7 +139,7 @@ class MarginProof:
         table = table.sort_values(["cost", "name"], ignore_index=True)
         proven = table[table["proven"] & table["cost"].notna()]
         if proven.empty:
-            return WithinMargin(table, self.best, None, self._none_is_proven())
+            return WithinMargin(table, self.best, None, self._sentence_without_proof())
         first = proven.iloc[0]
         sentence = (
             f"The {word} of {len(table)} configurations proven to be within {self.margin:g} of "
@@ -149,25 +149,31 @@ class MarginProof:
         )
         return WithinMargin(table, self.best, str(first["name"]), sentence)
 
-    def _none_is_proven(self) -> str:
-        """Return a sentence for a table without a proven configuration; it adds how many queries a
-        proof takes if there are too few.
+    def _sentence_without_proof(self) -> str:
+        """Return the sentence for a table in which no configuration is proven; if there are too few queries
+        for any proof, it states how many a proof takes.
         """
         n = int(self.table["n"].iloc[0])
         best_mean = self.table.set_index("name")["mean"][self.best]
-        min_n = 2
-        if self.width < math.inf:  # without bounds no number of queries is known to be too few
-            min_n = min_queries_for_margin(self.margin / self.width, ALPHA / len(self.table))
         sentence = (
             f"None of {len(self.table)} configurations with a known cost is proven to be within "
             f"{self.margin:g} of the best by {self.measure} over {n} queries (best mean: {self.best}, "
             f"{best_mean:.3f}). That does not prove them worse"
         )
-        if n < min_n:
-            return (
-                f"{sentence}: fewer than {min_n} queries cannot prove a margin of {self.margin:g}."
-            )
-        return f"{sentence}."
+        min_n = self._min_queries()
+        if n >= min_n:
+            return f"{sentence}."
+        return f"{sentence}: fewer than {min_n} queries cannot prove a margin of {self.margin:g}."
+
+    def _min_queries(self) -> int:
+        """Return the smallest number of queries that can prove one of these configurations to be within
+        the margin; 2 for a measure without bounds, for which no greater number is known to be too few.
+        """
+        if self.width == math.inf:
+            return 2
+        # Holm's correction tests the smallest p-value at the level of all tests, divided by their number
+        alpha = ALPHA / len(self.table)
+        return min_queries_for_margin(self.margin / self.width, alpha)
 
 
 def prove_within_margin(
