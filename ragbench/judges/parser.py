@@ -250,10 +250,9 @@ def reply_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
 def read_verdicts(
     reply: str, criteria: Sequence[Criterion], *, cut: bool = False, material: Sequence[str] = ()
 ) -> dict[str, BaseModel | UnreadableError]:
-    """Read the verdicts in a judge's reply: return criterion -> its verdict, or the error that states
-    why it cannot be read.
+    """Read the verdicts in a judge's reply.
 
-    The judged text may try to plant a verdict, so in doubt a reply is unreadable:
+    The judged text may try to plant a verdict in the reply, so a reply that leaves a doubt is unreadable:
 
     - A JSON object counts only if the reply begins or ends with it, on separate lines; in prose, in a
       fence next to prose, in quotation marks, or after "it says:", it may be a quotation.
@@ -261,30 +260,49 @@ def read_verdicts(
       an object may contradict it ("Verdict: FALSE"), but words alone are no verdict.
     - A reply with a broken JSON object, and a refusal, are unreadable.
     - A reply that was `cut` at its limit is read only if it begins with its object.
-    - A verdict that is an object in the `material`, the texts that the judge was shown, is a copy.
+    - A verdict that is also in the `material` may be a copy, and is unreadable.
 
     If there is one criterion, its verdict may lack the criterion's name around it.
+
+    Args:
+        reply: the reply, as the model wrote it.
+        criteria: the criteria that the judge was asked for.
+        cut: True if the reply ended at the maximum number of tokens.
+        material: the texts that the judge was shown.
+
+    Returns:
+        Name of a criterion -> its verdict, in the form of the criterion (such as `LevelVerdict` or
+        `Score`); or the error that states why no verdict on it can be read.
     """
     text = without_fence(without_thoughts(reply))  # without ```, and the model's own reasoning
-    if cut and not _BEGINS_WITH_OBJECT.match(text):
-        cut_off = UnreadableError("it ends before its verdict")
-        return {criterion.name: cut_off for criterion in criteria}
     try:
-        objects = list(json_spans(text))  # (object, start, end), with keys in small letters
-    except UnreadableError as problem:  # a broken object: it could have been any verdict
+        objects = _objects_in(text, cut=cut)
+    except UnreadableError as problem:  # the whole reply is unreadable
         return {criterion.name: problem for criterion in criteria}
     # only texts with an object can hold a verdict that the judge may have copied
     shown = [_bare_json(part) for part in material if "{" in part]
     verdicts: dict[str, BaseModel | UnreadableError] = {}
     for criterion in criteria:
         try:
-            # both raise UnreadableError: the verdict is missing or in doubt, or a copy
             verdict = _read_verdict(criterion, text, objects, alone=len(criteria) == 1)
             _check_copies(criterion, objects, shown)
-            verdicts[criterion.name] = verdict
         except UnreadableError as problem:
             verdicts[criterion.name] = problem
+        else:
+            verdicts[criterion.name] = verdict
     return verdicts
+
+
+def _objects_in(text: str, *, cut: bool) -> list[tuple[Mapping[str, Any], int, int]]:
+    """Return the JSON objects in a reply as (object, start, end), with keys in small letters.
+
+    Raises:
+        UnreadableError: an object is broken, and could have been any verdict; or the reply was `cut` at
+            its limit and does not begin with an object, so that its verdict may be lost.
+    """
+    if cut and not _BEGINS_WITH_OBJECT.match(text):
+        raise UnreadableError("it ends before its verdict")
+    return list(json_spans(text))
 
 
 def _bare_json(text: str) -> str:
