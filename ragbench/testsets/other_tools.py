@@ -108,21 +108,27 @@ def other_form(path: Path) -> str:
 
 
 def form_of_value(content: Any, questions: Any = None) -> str:
-    """Return the form of the value of a JSON or YAML file, as `other_form`.
+    """Return the form of a JSON or YAML file by its value, in the words of `other_form`: the tool that
+    wrote it, "table" for records of no known tool; "" for ragbench's own forms and for any other value.
 
-    `questions` is the value of LlamaIndex's rag_dataset.json next to predictions.
+    Args:
+        content: the value of the file.
+        questions: the value of LlamaIndex's rag_dataset.json, if the file is predictions next to it.
     """
     if _is_promptfoo_output(content):
         return "promptfoo"
     rows = _records_in(content, questions)
-    if not (isinstance(rows, list) and rows and isinstance(rows[0], dict)):
-        return ""
-    if "vars" in rows[0]:
+    if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
+        return ""  # no list of records
+    first = rows[0]
+    if "vars" in first:
         return "promptfoo"
-    if form := form_of_row(rows[0]):
+    form = form_of_row(first)
+    if form:
         return form
-    is_bare_list = rows is content  # ragbench's own form
-    return "table" if not is_bare_list and has_question(rows[0]) else ""
+    if isinstance(content, list):  # ragbench's own form: records without an object around them
+        return ""
+    return "table" if has_question(first) else ""
 
 
 def form_of_row(row: Mapping[str, Any]) -> str:
