@@ -166,19 +166,32 @@ def _estimate_by_labels(pair: pd.DataFrame, labelled: Ints) -> Estimate:
 
 def _estimate_corrected(pair: pd.DataFrame, judge: str, labelled: Ints) -> Estimate:
     """Estimate people's mean by prediction-powered inference (Angelopoulos et al. 2023): the judge's
-    mean over all questions, plus the mean of its errors on the labelled ones.
+    weighted mean over all questions, plus the mean of its errors on the labelled questions.
 
-    The judge's values are first multiplied by a weight from 0 to 1 that says how well it follows people:
-    the slope of the labels on its values.
+    Args:
+        pair: questions down; the differences by "person" and by the judge across.
+        judge: the column of the judge.
+        labelled: the positions of the questions that people label (labels,).
     """
     by_judge = pair[judge].to_numpy()
+    by_judge_where_labelled = by_judge[labelled]
     labels = pair["person"].to_numpy()[labelled]
-    predictions = by_judge[labelled]
-    (variance, covariance), _ = np.cov(predictions, labels)  # of the predictions; with the labels
-    weight = min(max(covariance / variance, 0.0), 1.0) if variance > 0 else 0.0
-    errors = labels - weight * predictions
+    weight = _weight_of_judge(by_judge_where_labelled, labels)
+    errors = labels - weight * by_judge_where_labelled
     value = weight * by_judge.mean() + errors.mean()
     return Estimate(value, _half_width_of_sample(errors, len(pair)))
+
+
+def _weight_of_judge(by_judge: Floats, labels: Floats) -> float:
+    """Return how much a judge counts, from 0 (its values tell nothing about the labels) to 1: the slope of
+    the line that predicts people's labels from the judge's values (both: labels,), kept in this range.
+    """
+    covariances = np.cov(by_judge, labels)
+    variance_of_judge = covariances[0, 0]
+    if not variance_of_judge > 0:  # all values are the same
+        return 0.0
+    slope = covariances[0, 1] / variance_of_judge
+    return float(min(max(slope, 0.0), 1.0))
 
 
 def _half_width_of_sample(values: Floats, n_all: int) -> float:
