@@ -343,7 +343,7 @@ def _decoded_text(content: bytes, path: Path) -> str:
 
 
 def _json_value(text: str, path: Path) -> Any:
-    """Return the value of JSON, or the list of the values of JSON Lines.
+    """Return the value of a JSON text, or the list of the values of a text in JSON Lines.
 
     Raises:
         DataError: the text is neither.
@@ -351,17 +351,22 @@ def _json_value(text: str, path: Path) -> Any:
     try:
         return parse_json_or_lines(text)
     except JsonLineError as exc:
-        if exc.line:
-            first_value = exc.before[0]
-            fields = first_value if isinstance(first_value, dict) else {}
-            raise DataError(
-                f"{path}, line {exc.line} is not valid JSON: {exc}; the lines before have "
-                f"{listed(fields)}"
-            ) from exc
-        fields = dict.fromkeys(re.findall(r'"(\w[^"\n]{0,60})"\s*:', text[:_HEAD]))
-        raise DataError(
-            f"{path} is not valid JSON: {exc}; its first fields are {listed(fields)}"
-        ) from exc
+        raise DataError(_problem_of_json(text, path, exc)) from exc
+
+
+def _problem_of_json(text: str, path: Path, error: JsonLineError) -> str:
+    """Return the message about a text that is not valid JSON. It names the fields that the text has before
+    the error, by which users recognise their file.
+    """
+    if error.line:  # JSON Lines; all lines before this one are valid
+        first_value = error.before[0]
+        fields = first_value if isinstance(first_value, dict) else {}
+        return (
+            f"{path}, line {error.line} is not valid JSON: {error}; the lines before have "
+            f"{listed(fields)}"
+        )
+    names = re.findall(r'"(\w[^"\n]{0,60})"\s*:', text[:_HEAD])
+    return f"{path} is not valid JSON: {error}; its first fields are {listed(dict.fromkeys(names))}"
 
 
 def _rows_of_records(
