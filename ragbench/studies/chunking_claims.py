@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -218,7 +219,8 @@ def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
 
 
 def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
-    """Compare the ranking of the chunkings at k = 5 with their ranking at each budget of tokens.
+    """Compare the ranking of the chunkings at k = 5 (by the recall of the five best chunks) with their
+    ranking at each budget of tokens (by the recall of the best chunks that fit into it).
 
     Args:
         tests: as `compare_chunkings` returns them.
@@ -234,28 +236,32 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
     for count in _counts_in_the_data(counts).to_dict("records"):
         collection, retriever = count["collection"], count["retriever"]
         at_k = tests[collection, retriever, AT_K]
-        winner = at_k.means.index[int(at_k.means.argmax())]
+        winner = at_k.means.index[int(at_k.means.argmax())]  # (chunker, size, overlap)
         row = {
             "collection": collection,
             "retriever": retriever,
             "chunkings": len(at_k.means),
             "claims at k = 5": count["claims"],
-            "winner at k = 5": " ".join(map(str, winner)),  # chunker, size and overlap
+            "winner at k = 5": " ".join(map(str, winner)),
             "detectable": _ERRORS_DETECTABLE * np.median(at_k.errors),
         }
         for tokens in BUDGETS:
-            # of each chunking, by the recall of its best chunks with so many tokens together
-            means = tests[collection, retriever, f"span_recall@{tokens}tok"].means
-            ranks = means.rank(ascending=False, method="min")
-            n_claims = max(count["claims"], 1)
-            row |= {
-                f"holds {tokens}": count[f"holds {tokens}"] / n_claims,
-                f"reversed {tokens}": count[f"reversed {tokens}"] / n_claims,
-                f"tau {tokens}": kendalltau(at_k.means, means).statistic,
-                f"its rank {tokens}": int(ranks.loc[winner]),
-            }
+            at_budget = tests[collection, retriever, f"span_recall@{tokens}tok"]
+            rank_of = at_budget.means.rank(ascending=False, method="min")
+            row[f"holds {tokens}"] = _fraction_of_claims(count, f"holds {tokens}")
+            row[f"reversed {tokens}"] = _fraction_of_claims(count, f"reversed {tokens}")
+            row[f"tau {tokens}"] = kendalltau(at_k.means, at_budget.means).statistic
+            row[f"its rank {tokens}"] = int(rank_of.loc[winner])
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _fraction_of_claims(count: Mapping[Any, Any], outcome: str) -> float:
+    """Return the fraction of the claims in a row of `count_claims` with an outcome, such as "holds 500"; 0
+    without claims.
+    """
+    fraction: float = count[outcome] / max(count["claims"], 1)
+    return fraction
 
 
 def explained_variance(tests: Tests) -> pd.DataFrame:
