@@ -332,26 +332,31 @@ def _corpus_path(source: str, corpus: str, target: Path) -> str:
 
 
 def _add_missing_questions(source: str, into: Path, corpus: str, no_answer: str) -> None:
-    """Add the questions of the test set `source` to the file `into`, except those that it asks already.
+    """Add the questions of a test set to a file, except questions that the file asks already, and print how
+    many were added.
 
-    Print how many were added. Both sets are about the documents of `into`, unless --docs names others
-    (`corpus`).
+    Args:
+        source: the test set with the new questions.
+        into: the file, with a test set of ragbench's own form.
+        corpus: the documents of both (--docs); "" stands for the documents of the file.
+        no_answer: the meaning of new questions without a label: "unanswerable", "unknown", or "" to ask
+            the user.
     """
     from ragbench.testsets.forms import load_testset
     from ragbench.testsets.merge import missing_cases
 
     testset = load_testset(into)
-    # with the documents of --docs, else with those of `into`, if it has any
-    other = _load(source, corpus) if corpus else load_testset(source, corpus=testset.corpus or None)
-    # Questions without a label: does no document answer them, or is the answer not written yet? The user
-    # must say so (`no_answer`, or at the terminal) before they are added. A later choice would come too
-    # late: the marked questions would have a label that the added ones lack, and be added once more.
-    other = _mark_unanswerable(other, no_answer, must_choose=True)
-    # its cases that `testset` lacks, and `twins`: the left-out questions with those that ask the same
-    addition = missing_cases(testset, other, _same_questions)
-    _write_cases(into, testset, replace(other, cases=addition.cases, qrels=addition.qrels))
-    typer.echo(f"{len(addition.cases)} of {len(other.cases)} cases are added to {shown(into)}")
-    _print_left_out(addition.twins)
+    if corpus:
+        new = _load(source, corpus)
+    else:
+        new = load_testset(source, corpus=testset.corpus or None)
+    # This cannot be left for later: once they are marked, the questions in the file would differ from the
+    # unmarked questions of the source, and adding the source again would add all of them again.
+    new = _mark_unanswerable(new, no_answer, must_choose=True)
+    addition = missing_cases(testset, new, _same_questions)
+    _write_cases(into, testset, replace(new, cases=addition.cases, qrels=addition.qrels))
+    typer.echo(f"{len(addition.cases)} of {len(new.cases)} cases are added to {shown(into)}")
+    _print_left_out(addition.twins)  # (question left out, question of the file that asks the same)
 
 
 def _same_questions(questions: Sequence[str], known: Sequence[str]) -> list[str | None]:
