@@ -1,6 +1,6 @@
-"""What runs the command of a job: `python -m ragbench.service.child MEMORY_MB eval ...`.
+"""The process of a job: `python -m ragbench.service.child MEMORY_MB eval ...` runs the command `eval ...`.
 
-It limits its own memory, and ends when the server does: then its input ends.
+It limits its memory (0: no limit), and ends when the server ends, which closes its standard input.
 """
 
 import os
@@ -12,20 +12,23 @@ from contextlib import suppress
 
 
 def _end_with_parent() -> None:
+    """Wait until the server ends, then end this process and all that it began."""
     with suppress(OSError):
-        os.read(0, 1)  # returns when the input ends, as nothing is ever sent
+        os.read(0, 1)  # the server never writes: this returns when the server ends
     if hasattr(os, "killpg"):
         os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(137)
 
 
 def _limit_memory(megabytes: int) -> None:
-    with suppress(
-        ImportError, ValueError, OSError
-    ):  # not on Windows; below an administrator's limit it cannot rise
+    """Let this process allocate at most this much memory. Nothing changes on Windows, which has no such
+    limit, and under a lower limit of an administrator, which cannot be raised.
+    """
+    n_bytes = megabytes * 2**20
+    with suppress(ImportError, ValueError, OSError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+        resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
 
 
 if __name__ == "__main__":
