@@ -388,25 +388,26 @@ def _check_item_ids(rows: Sequence[Mapping[str, str]], places: Sequence[str]) ->
         places: where each row is, such as "labels.csv, line 7", for messages.
     """
     ids_of_texts = [_id_of_texts(row) for row in rows]
-    question_of_item: dict[
-        str, tuple[str, str]
-    ] = {}  # item -> (query_id, criterion) of its first row
-    seen = set()  # (item, annotator)
+    # item -> (query_id, criterion) of its first row
+    question_of_item: dict[str, tuple[str, str]] = {}
+    # (item, annotator) of the rows so far
+    seen: set[tuple[str, str]] = set()
     for row, id_of_texts, place in zip(rows, ids_of_texts, places, strict=True):
         item = row["item"]
+        annotator = row["annotator"]
         question = (row["query_id"], row["criterion"])
-        has_id_of_other_texts = item != id_of_texts and item in ids_of_texts
-        has_id_of_other_question = question_of_item.setdefault(item, question) != question
-        if has_id_of_other_texts or has_id_of_other_question:
+        is_id_of_another_row = item != id_of_texts and item in ids_of_texts
+        first_question = question_of_item.setdefault(item, question)
+        if is_id_of_another_row or question != first_question:
             raise DataError(
                 f"{place}: the item {item!r} is of another row than question "
                 f"{row['query_id']!r}; restore the column item, or label on a new sheet"
             )
-        if (item, row["annotator"]) in seen:
+        if (item, annotator) in seen:
             raise DataError(
-                f"{place}: a second row of the item {item!r} for {row['annotator']!r}; delete one"
+                f"{place}: a second row of the item {item!r} for {annotator!r}; delete one"
             )
-        seen.add((item, row["annotator"]))
+        seen.add((item, annotator))
 
 
 _NUMBER = re.compile(r"(?:\A|\n\n)\[\d+\] ")
