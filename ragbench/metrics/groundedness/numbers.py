@@ -499,31 +499,42 @@ def _distinct_numbers(contexts: tuple[str, ...]) -> tuple[Number, ...]:
 
 
 def _holds(known: Number, claimed: Number) -> bool:
-    """Return True if a number of the contexts (`known`) holds a number of the answer (`claimed`), by the
+    """Return True if a number of the contexts (`known`) contains a number of the answer (`claimed`), by the
     rules of `numeric_fabrications`.
     """
     if claimed.years[1] and _is_within(known, *claimed.years):
         return True
     if "date" in (known.kind, claimed.kind):
         return _holds_date(known, claimed)
-    kinds = {known.kind, claimed.kind}
-    if "share" in kinds and kinds <= {"share", ""} and _is_same_fraction(known, claimed):
-        return True
-    has_other_unit = len(kinds) > 1 and ("share" in kinds or "" not in kinds)
-    if has_other_unit:
+    if known.kind == claimed.kind:
+        if known.kind == "share" and _is_same_fraction(known, claimed):
+            return True
+        return _agrees(known, claimed, known.value, claimed.value)
+    if "" not in (known.kind, claimed.kind):
+        return False  # units of two kinds, such as metres and days
+    # one of the two has no unit
+    if "share" in (known.kind, claimed.kind):
+        return _is_same_fraction(known, claimed)
+    return _agrees(known, claimed, known.bare, claimed.bare)
+
+
+def _agrees(known: Number, claimed: Number, known_value: float, claimed_value: float) -> bool:
+    """Return True if the value of a number of the contexts is the value of a number of the answer, or lies
+    in the range that a word such as "about" makes of it. Numbers of versions must agree part by part.
+
+    Args:
+        known_value, claimed_value: in the same unit, or both as they are written.
+    """
+    factors = _HEDGES.get(claimed.hedge, (1, 1))
+    first, last = [claimed_value * float(factor) for factor in factors]
+    low, high = min(first, last), max(first, last)  # of a negative number the first is the higher
+    rounding = 1e-9 * max(abs(known_value), abs(claimed_value))
+    if not low - rounding <= known_value <= high + rounding:
         return False
-    known_value = known.value
-    claimed_value = claimed.value
-    if known.kind != claimed.kind:  # one has no unit: compare as written
-        known_value = known.bare
-        claimed_value = claimed.bare
-    # "about" and similar words widen the range of values; a negative number turns it round
-    ends = [claimed_value * float(factor) for factor in _HEDGES.get(claimed.hedge, (1, 1))]
-    tolerance = 1e-9 * max(abs(known_value), abs(claimed_value))
-    is_equal = min(ends) - tolerance <= known_value <= max(ends) + tolerance
-    if is_equal and not claimed.hedge and (known.version or claimed.version):
+    is_version = known.version or claimed.version
+    if is_version and not claimed.hedge:
         return _parts(known) == _parts(claimed)
-    return is_equal
+    return True
 
 
 def _holds_date(known: Number, claimed: Number) -> bool:
