@@ -78,45 +78,24 @@ def conclusion_of(
     """
     by_name = {result.name: result for result in results}
     arms = with_expected(_arms(results, comparison, deciding), expected, deciding.measure)
-    base = next(arm for arm in arms if arm.name == baseline)
-    others = [arm for arm in arms if arm.name != baseline]
-    leading = leading_arm(others, deciding.measure)
-    several_environments = _environments_sentence(results)
-    evidence_of_race: list[str] = []
+    sides = _sides_of(arms, baseline, deciding.measure)
+    evidence: list[str] = []
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
-        # no survivor is the user's baseline, so none is compared with another
-        stand_in = base.label if others else ""
         advice = _advice_after_race(race, dropped_baseline, leader=arms[0])
-        evidence_of_race = _race_evidence(race, dropped_baseline, stand_in=stand_in)
-        base = arms[0]
-        others = []
-        leading = None
-    elif leading is None:
-        advice = _advice_on_one(by_name[baseline], base)
+        evidence = _race_evidence(race, dropped_baseline, sides)
+        sides = _Sides(arms[0], [], None)  # no survivor is the user's baseline: none is compared
+    elif sides.leading is None:
+        advice = _advice_on_one(by_name[baseline], sides.base)
     else:
         advice = _advice_on_two(
-            leading,
-            base,
+            sides.leading,
+            sides.base,
             deciding,
-            headline=headline_of(leading, base, others),
-            doubtful=_doubtful_labels(by_name[leading.name]),
-            compare_times=not several_environments,
+            headline=headline_of(sides.leading, sides.base, sides.others),
+            doubtful=_doubtful_labels(by_name[sides.leading.name]),
+            compare_times=not _environments_sentence(results),
         )
-    evidence = [
-        *evidence_of_race,
-        *_unchecked_sentences(results),
-        *difference_sentences(leading, base, deciding),
-        *left_out_sentences(deciding),
-        *_missing_verdicts_sentence(results, deciding.measure),
-        *_missing_values_sentences(results),
-        *_other_data_sentences(results),
-        *_edited_sentences(results),
-        *rest_sentences(others, leading),
-        *_sensitivity_sentences(by_name, leading, base, deciding),
-        *_race_sentence(race),
-        *cost_sentences(base, leading),
-        *several_environments,
-    ]
+    evidence += _evidence(results, sides, deciding, race)
     return Conclusion(
         decision=advice.decision,
         headline=advice.headline,
@@ -134,6 +113,49 @@ def conclusion_of(
         margin=margin,
         arms=Arms(arms),
     )
+
+
+class _Sides(NamedTuple):
+    """The configurations of a comparison.
+
+    Attributes:
+        base: the baseline, with which the others are compared.
+        others: all others, best first; [] if nothing is compared.
+        leading: the configuration among the others that the decision is about; None without others.
+    """
+
+    base: Arm
+    others: list[Arm]
+    leading: Arm | None
+
+
+def _sides_of(arms: Sequence[Arm], baseline: str, measure: str) -> _Sides:
+    """Return the sides of a comparison with the configuration named `baseline`, by a measure."""
+    base = next(arm for arm in arms if arm.name == baseline)
+    others = [arm for arm in arms if arm.name != baseline]
+    return _Sides(base, others, leading_arm(others, measure))
+
+
+def _evidence(
+    results: Sequence[Result], sides: _Sides, deciding: DecidingQuestions, race: Race | None
+) -> list[str]:
+    """Return the sentences on which the decision rests, in the order in which they are shown."""
+    base, others, leading = sides
+    by_name = {result.name: result for result in results}
+    return [
+        *_unchecked_sentences(results),
+        *difference_sentences(leading, base, deciding),
+        *left_out_sentences(deciding),
+        *_missing_verdicts_sentence(results, deciding.measure),
+        *_missing_values_sentences(results),
+        *_other_data_sentences(results),
+        *_edited_sentences(results),
+        *rest_sentences(others, leading),
+        *_sensitivity_sentences(by_name, leading, base, deciding),
+        *_race_sentence(race),
+        *cost_sentences(base, leading),
+        *_environments_sentence(results),
+    ]
 
 
 class _Advice(NamedTuple):
@@ -183,17 +205,16 @@ def _advice_after_race(race: Race, dropped: str, leader: Arm) -> _Advice:
     return _Advice(decision, headline, leader, "switch", f"switch to {leader.label}")
 
 
-def _race_evidence(race: Race, dropped: str, *, stand_in: str) -> list[str]:
-    """Return sentences on why a race dropped the user's baseline (`dropped`).
-
-    `stand_in` is the configuration that the others are compared with instead; "" if there are no others.
+def _race_evidence(race: Race, dropped: str, sides: _Sides) -> list[str]:
+    """Return the sentences that show why a race dropped the user's baseline, `dropped`; where tables compare
+    the survivors (`sides`) with another configuration instead, the last sentence names it.
     """
     row = race.table.to_dict("index")[dropped]
     interval = with_interval(row["gain"], row["ci_low"], row["ci_high"], "{:+.3f}")
     evidence = [f"{dropped} against {row['leader']} by the race: {interval}, {row['reason']}."]
-    if stand_in:
+    if sides.others:
         evidence.append(
-            f"The differences in tables and figures are from {stand_in}, which stands in for "
+            f"The differences in tables and figures are from {sides.base.label}, which stands in for "
             "your baseline there."
         )
     return evidence
@@ -485,6 +506,7 @@ def _difference_on(
 
 
 def _race_sentence(race: Race | None) -> list[str]:
+    """Return a sentence about the race, in a list; [] without one."""
     return [f"Race: {race.summary.removeprefix('race ')}."] if race else []
 
 
