@@ -67,6 +67,19 @@ def _name_of(
     return ", ".join(filter(None, parts))
 
 
+def _dataset_of(data: Any) -> Dataset:
+    """Return the data of a pipeline as a dataset; a corpus becomes one without questions.
+
+    Raises:
+        ConfigError: it is the name of a retriever, which is the second argument.
+    """
+    if isinstance(data, str) and data.partition(":")[0] in RETRIEVERS:
+        raise ConfigError(f"Pipeline takes the data first: rb.Pipeline(data, {data!r})")
+    if isinstance(data, Dataset):
+        return data
+    return Dataset("", "", as_documents(data), (), {})
+
+
 def _check_parts(parts: Mapping[str, Any], prompt: str, k: int, depth: int) -> None:
     """Refuse parts of a pipeline that are unknown or contradict each other, before anything is
     computed. `parts` has the retriever, chunker, history, language model and steps by their names.
@@ -167,10 +180,8 @@ class Pipeline(metaclass=Suggesting):
         name: str = "",
     ) -> None:
         """Check all arguments, then chunk and index the documents of the dataset."""
-        if isinstance(dataset, str) and dataset.partition(":")[0] in RETRIEVERS:
-            raise ConfigError(f"Pipeline takes the data first: rb.Pipeline(data, {dataset!r})")
-        if not isinstance(dataset, Dataset):
-            dataset = Dataset("", "", as_documents(dataset), (), {})
+        self._dataset = _dataset_of(dataset)
+        chunking = {"chunker": chunker, "chunk_size": chunk_size, "chunk_overlap": chunk_overlap}
         steps = {
             "index_text": index_text,
             "rewrite": rewrite,
@@ -182,11 +193,6 @@ class Pipeline(metaclass=Suggesting):
             "diversity": diversity,
             "expand": expand,
         }
-        parts = {"retriever": retriever, "chunker": chunker, "history": history, "llm": llm}
-        _check_parts({**parts, **steps}, prompt, k, depth)
-        self._history = history
-        self._rewrite = rewrite
-        self._rewrite_llm = rewrite_llm
         self._generation: dict[str, Any] = {
             "prompt": prompt,
             "k": k,
@@ -194,13 +200,16 @@ class Pipeline(metaclass=Suggesting):
             "max_tokens": max_tokens,
             "temperature": temperature,
         }
-        self._dataset = dataset
+        parts = {"retriever": retriever, "chunker": chunker, "history": history, "llm": llm}
+        _check_parts({**parts, **steps}, prompt, k, depth)
         self.depth = depth
         self.tokenizer = tokenizer
         self.llm = llm if isinstance(llm, str) else load_llm(llm)
         self.name = name or _name_of(retriever, chunker, chunk_size, self.llm, steps)
+        self._history = history
+        self._rewrite = rewrite
+        self._rewrite_llm = rewrite_llm
         self._forget_questions()
-        chunking = {"chunker": chunker, "chunk_size": chunk_size, "chunk_overlap": chunk_overlap}
         self._index_corpus(retriever, chunking, steps, language)
 
     def _forget_questions(self) -> None:
