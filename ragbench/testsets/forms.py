@@ -65,18 +65,17 @@ from ragbench.testsets.located_data import (
     read_bytes,
 )
 from ragbench.testsets.other_tools import (
-    add_cases,
     form_of_row,
     form_of_value,
     numbered_rows,
     other_form,
-    read_records,
     records,
     rows_of_value,
 )
 from ragbench.testsets.perspective_files import PERSPECTIVE_FILES, read_perspectives
 from ragbench.testsets.problems import Problem, refuse, suggestion
 from ragbench.testsets.published import refuse_foreign
+from ragbench.testsets.record_cases import add_cases, read_records
 from ragbench.testsets.writer import save_dataset, write_texts
 from ragbench.types import Case, Dataset, Document
 

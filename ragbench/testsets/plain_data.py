@@ -7,8 +7,9 @@ from typing import Any
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import to_dataset
 from ragbench.testsets.fields import QUESTIONS, is_missing, with_whole_numbers
-from ragbench.testsets.other_tools import one_per_question, read_records
+from ragbench.testsets.other_tools import one_per_question
 from ragbench.testsets.problems import refuse
+from ragbench.testsets.record_cases import read_records
 from ragbench.types import Dataset
 
 
