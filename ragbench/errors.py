@@ -123,7 +123,7 @@ class DataWarning(UserWarning):
     """A flaw of real data that is not an error; one warning with the count and the first ids.
 
     Args:
-        text: what the user reads.
+        text: the message for the user.
         cause: the name of a flaw that many steps of a run meet, each with another count. A terminal
             shows its first warning alone, a notebook the first of each run of a cell; "" shows all.
     """

@@ -174,7 +174,7 @@ def object_name(given: object) -> str:
 
 
 def returned_number(value: Any) -> float:
-    """Return what a user's function returned as a number; NaN if it is none, also for a text.
+    """Return the value of a user's function as a number; NaN if it is none, also for a text.
 
     >>> returned_number(1), returned_number("1"), returned_number([1, 2])
     (1.0, nan, nan)

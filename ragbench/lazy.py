@@ -102,8 +102,8 @@ class _Package(ModuleType):
 
 
 class _Private(ModuleType):
-    """A module that is not public, such as `datasets`: calling it, or reading what it lacks, names what its
-    name means at the root.
+    """A module that is not public, such as `datasets`: calling it, or reading an attribute that it lacks,
+    raises an error that names the public function of a similar name.
     """
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
@@ -233,7 +233,7 @@ def _hint_of_records(name: str) -> str:
     """
     from ragbench.hints import hint_of_members
 
-    # the classes are had by their public names, as this module may not import what is above it
+    # the classes are read from the root, as this module may not import the modules above it
     root = sys.modules[_ROOT]
     records = {"result": root.Result, "results": root.Results, "dataset": root.Dataset}
     return hint_of_members(records, name)

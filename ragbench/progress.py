@@ -101,7 +101,7 @@ class Progress:
 
         Args:
             label: the first words of the line, such as "searching".
-            unit: the plural of what is counted, such as "queries".
+            unit: the counted things in the plural, such as "queries".
             n: the units that are done already.
             is_quiet: show nothing.
         """

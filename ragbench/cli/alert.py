@@ -63,7 +63,7 @@ def add(
 
 @alert_app.register("list")
 def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json = False) -> None:
-    """List the rules, the newest alerts that they raised, and what the rule drift sees.
+    """List the rules, the newest alerts that they raised, and the shifts that the rule drift sees.
 
     Args:
         limit: How many of the alerts that were raised.

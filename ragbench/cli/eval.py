@@ -189,7 +189,7 @@ def _name_of_output(path: Path) -> str:
 def _with_targets_of_query(
     spec: evaluation.EvaluationSpec, *, has_expected_doc: bool
 ) -> evaluation.EvaluationSpec:
-    """Return the spec of a single --query: of the targets only those of --fail-under stay; if a document
+    """Return the spec of a single --query: of the targets only the gates of --fail-under stay; if a document
     is expected, another target is that it is among the first 5.
     """
     targets = replace(evaluation.load_targets(spec.targets), measures={})
@@ -240,7 +240,7 @@ def _evaluate(
     Args:
         path: a folder for the result and its reports, or a file for one report; None writes nothing.
         has_output: the option --output is given, which names `path`.
-        force: replace what is at `path`, and forget its journal.
+        force: replace the folder or file at `path`, and forget its journal.
         anew: ask again, even if the folder holds the complete evaluation.
 
     Raises:
@@ -292,7 +292,7 @@ def _evaluate_into_folder(
 
     Args:
         has_output: the option --output is given (for a message).
-        force: replace what is in the folder, and forget its journal.
+        force: replace the content of the folder, and forget its journal.
         anew: ask again, even if the folder holds the complete evaluation.
 
     Raises:
@@ -515,7 +515,7 @@ def _dataset_of_query(
 ) -> Dataset:
     """Return a dataset with the one question of --query.
 
-    Its documents are those of `corpus` or, if that is "", those of the test set; the documents with
+    Its documents are `corpus` or, if that is "", the documents of the test set; the documents with
     `expected_ids` are relevant.
 
     Raises:

@@ -140,7 +140,7 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
     from ragbench.evaluation import parameters, spec  # load pydantic, which only this error needs
 
     name = option.lstrip("-").replace("-", "_")
-    value = _value_of(option, args) or "VALUE"  # what follows the option; "" if nothing does
+    value = _value_of(option, args) or "VALUE"  # the word after the option; "" without one
     as_argument = f"{value} without {option}"
     # the name of a field of `EvaluationSpec`, whose option has another name
     field = spec.EvaluationSpec.model_fields.get(name)
@@ -203,7 +203,7 @@ def _correction_by_similarity(
 ) -> str:
     """Return what to write instead of an unknown option, if another name is similar; else "".
 
-    The other name is that of an argument or an option of the command, or else of a parameter of the
+    The other name belongs to an argument or an option of the command, or else to a parameter of the
     pipeline, which is set by --set.
 
     Args:

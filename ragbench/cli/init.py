@@ -63,7 +63,7 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
 
 
 def _print_next_steps(folder: Path, corpus: str, *, n_documents: int) -> None:
-    """Print what the example questions are good for, and the commands to run in the new folder.
+    """Print the purpose of the example questions, and the commands to run in the new folder.
 
     `corpus` is the path of the documents from there.
     """

@@ -123,7 +123,7 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
     """Load the results that a user names on the command line, in this order.
 
     If two results have the same name, the path of the later one is put before its name. The baseline
-    is that of the first sweep or, if it has none, the first result. The race of a sweep is kept only if
+    is the baseline of the first sweep or, if it has none, the first result. The race of a sweep is kept only if
     nothing else is named.
 
     Args:
@@ -164,7 +164,7 @@ def _path_of_results(name: str | Path, database: str) -> Path:
     is returned.
 
     Raises:
-        ConfigError: there is no such run, or the name is that of a file that does not exist.
+        ConfigError: there is no such run, or the name is the path of a file that does not exist.
     """
     from ragbench.foreign.readers import SUFFIXES
 
@@ -192,7 +192,7 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
     requests to each model, with the address that they go to; the total cost.
 
     Args:
-        plan: what a command would send.
+        plan: the requests that a command would send.
         judge: the name of the model that would judge the answers of the systems; "" if none would. Its
             requests cannot be counted exactly, because they need the answers.
     """

@@ -151,7 +151,7 @@ def import_file(
     )
     typer.echo(f"added: {', '.join(names)}")
     alerts = service.alerts(client=client, database=database)
-    # what is said of an alert without an address
+    # the note on an alert without an address
     log_only = "the log only; --to '${NAME}' names the variable with an address"
     for alert in alerts[alerts["series"].isin(names)].to_dict("records"):
         receiver = alert["to"] or log_only

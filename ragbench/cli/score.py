@@ -82,7 +82,7 @@ def score_command(
 
 
 def _print_means(means: pd.DataFrame, added_measures: list[str]) -> None:
-    """Print the table of means, and below it what the measures mean that the user did not name."""
+    """Print the table of means, and below it the meaning of each measure that the user did not name."""
     typer.echo(means.round(4).to_string(index=False))
     for name in sorted({*added_measures} & {*means["measure"]}):
         typer.echo(f"{name} is below 1: documents without a judgement count as not relevant.")

@@ -310,8 +310,7 @@ def _load(source: str, corpus: str) -> Dataset:
 def _corpus_path(source: str, corpus: str, target: Path) -> str:
     """Return the path of a test set's documents, to be written into a new test-set file.
 
-    The documents are those of --docs (`corpus`), else those that the test set refers to; "" if it
-    contains them.
+    It is `corpus` (--docs), else the path in the test set; "" if the test set contains its documents.
 
     Args:
         source: the test set.

@@ -268,7 +268,7 @@ def _beir_reads_alike(path: Path) -> bool:
                 return False
             if is_qrels:
                 last_column = line.split(b"\t")[-1]
-                # BEIR reads a quotation mark as that of CSV, and takes no grade such as 1.0
+                # BEIR reads a quotation mark as CSV does, and takes no grade such as 1.0
                 if b'"' in line or b"." in last_column:
                     return False
     return True

@@ -335,7 +335,7 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
 
 
 def _members(archive: Path) -> list[zipfile.ZipInfo]:
-    """Return what a zip archive states about the files in it; raises _FailedTryError if it is damaged."""
+    """Return the entries of a zip archive, one per file in it; raises _FailedTryError if it is damaged."""
     try:
         with zipfile.ZipFile(archive) as packed:
             return packed.infolist()

@@ -108,7 +108,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     `path`.
 
     Evidence is added to the evidence of a case. The reference answer, the expected outcome and the
-    gold facts of a line replace those of the case. Unknown fields of the line become metadata.
+    gold facts of a line replace the values of the case. Unknown fields of the line become metadata.
 
     Raises:
         DataError: a quote of a line is incomplete, or is not at its place in its document.

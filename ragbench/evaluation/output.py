@@ -39,7 +39,7 @@ class SystemOutput:
     answers with their milliseconds per stage, measured with `concurrency` questions at a time
     (None: not known). `safety_answers` is sample_id -> answer to the safety inputs that the system
     was asked, and `n_failed_samples` how many it would be asked again. `system` describes in plain data
-    what was asked. `seconds` has what each stage took, `search_ms` what one question alone waits for
+    what was asked. `seconds` has what each stage took, `search_ms` the time that one question alone waits for
     its chunks (the median), where that is known;
     `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens. `searched` are
     the chunks of ragbench's own pipeline, of which `chunks` are expansions where it has that step and

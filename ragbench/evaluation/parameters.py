@@ -259,7 +259,7 @@ def _types_of_configuration() -> dict[str, Sequence[type]]:
 
 
 def _pipeline_type(name: str) -> type:
-    """Return the type of a parameter of the pipeline: that of its default; int if this is None (no
+    """Return the type of a parameter of the pipeline, which is the type of its default; int if this is None (no
     limit), and str without a default.
     """
     field = pipeline_options().model_fields.get(name)
@@ -362,7 +362,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_pipeline(parameters: Mapping[str, Any], system: Any) -> dict[str, Any]:
-    """Return the parameters of a `system` of the user: without those of ragbench's own pipeline.
+    """Return the parameters of a `system` of the user, without the parameters of ragbench's own pipeline.
 
     Raises:
         ConfigError: a step of a search is set, on which the system would not act.

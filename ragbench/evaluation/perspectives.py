@@ -123,7 +123,7 @@ def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFr
 
     Each measure is of the first chunks of a ranking: of a number of them, its depth (span_recall@7), or
     of as many as fit into a number of tokens, its budget (span_recall@900tok). The usual depths and
-    budgets are scored, and those of the measures that the user has `named`.
+    budgets are scored, and the ones in the measures that the user has `named`.
     """
     depths = set(KS)
     more_budgets = set()  # budgets that are not among the usual ones
@@ -385,7 +385,7 @@ def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _scale_note(scores: pd.DataFrame, name: str) -> str:
-    """Return a note on what the values of a heuristic mean; "" if it has none."""
+    """Return a note on the meaning of a heuristic's values; "" if it has none."""
     if scores.loc[scores["measure"] == name, "value"].isna().all():
         return ""
     return f"{name} is a heuristic: it ranks answers, and no value of it is a verdict"

@@ -30,8 +30,8 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
 
     A measure is a "regression" if it got worse and the p-value of its interval
     (`ragbench.statistics.compare`) is below 0.05 after Holm's correction, which makes up for testing
-    several measures at once: those of the headline table and those with a target. For the rate of
-    passed questions, and of safety samples classified correctly, the p-value is that of McNemar's
+    several measures at once: the measures of the headline table and the measures with a target. For the rate of
+    passed questions, and of safety samples classified correctly, the p-value is from McNemar's
     exact test, which compares the number of cases that newly fail with the number that are fixed. A
     measure or rate that no case changed could not be found to differ, and takes no part in the
     correction (Tarone 1990). An evaluation compared with itself has no regression.
@@ -170,7 +170,7 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
             f"{', '.join(span_measures)} cannot be compared: the documents are cut differently, so other "
             "chunks are relevant; see span_recall@5 and context_evidence_recall"
         )
-    # whether a question passes depends on the thresholds, and on what was measured
+    # whether a question passes depends on the thresholds, and on the measures
     other_thresholds = _differing_keys(
         baseline.settings.get("cases", {}), result.settings.get("cases", {})
     )

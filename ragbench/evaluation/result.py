@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 FAILED_SAMPLES = "safety_samples_failed"
 """The fact that counts safety samples whose request failed; there where any did."""
 _QUESTION = ["query_id", "question", "category", "answer", "outcome", "passed", "reasons", "cause"]
-# field of a verdict -> the problem of its claims, and by what it was found
+# field of a verdict -> the problem of its claims, and the method that found it
 _DOUBTS = {
     "unsupported_claims": ("unsupported", "wording"),
     "fabricated_numbers": ("fabricated number", "wording"),
@@ -129,7 +129,7 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
 
 def _values_of_measure(name: str) -> str:
     """Return advice on how to read the values of a measure, such as "result['R@5'], or
-    result.measures"; "" if the name is not that of a measure.
+    result.measures"; "" if no measure has the name.
     """
     measure = expected_measure(name)
     if measure is None:

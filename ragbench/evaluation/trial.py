@@ -34,7 +34,7 @@ def try_functions(
     case = dataset.cases[0]
     text = case.reference_answer or case.text
     answer = Answer(case.query_id, text, contexts=("example",))
-    # what a function of an answer gets: the case, the answer, the texts of its contexts
+    # the arguments of a function of answers: the case, the answer, the texts of its contexts
     example = (case, answer, [_context(case, dataset)])
     for measure in measures:
         if measure.level == "answer":
@@ -71,7 +71,7 @@ def _try(
     try:
         compute(own, query_id, *example)
     except DataError as exc:
-        if is_certain(exc.__cause__):  # what the user's function raised, or None
+        if is_certain(exc.__cause__):  # the exception of the user's function, or None
             raise ConfigError(f"{exc} (tried on an example; nothing was asked)") from exc
 
 

@@ -388,7 +388,7 @@ def _is_table(value: Any) -> bool:
         return are_numbers or any(map(_is_record_list, parts))
     if isinstance(value, Sequence):
         return _is_record_list(value)
-    return bool(getattr(value, "__dict__", None))  # what an evaluation of another tool returns
+    return bool(getattr(value, "__dict__", None))  # a result of another tool's evaluation
 
 
 def _is_record_list(value: Any) -> bool:
@@ -423,7 +423,7 @@ def _comparison_frame(sources: Sequence[Any], names: Sequence[str], **options: A
 
 def refuse_options(options: Mapping[str, Any], purpose: str) -> None:
     """Raise ConfigError if one of these options is given, that is, neither None nor empty; `purpose`
-    names what the options are for.
+    names their purpose.
     """
     named = []
     for name, value in options.items():

@@ -179,8 +179,8 @@ def _scales_of_measures(
 ) -> dict[str, Scale]:
     """Return measure -> its scale: its bounds, and whether a higher value is better.
 
-    Users may spell a measure in another way than the tables, such as "ndcg@10" for "nDCG@10". So what
-    they declare is first moved to the tables' spelling.
+    Users may spell a measure in another way than the tables, such as "ndcg@10" for "nDCG@10". So their
+    declarations are first moved to the tables' spelling.
 
     Args:
         paired: the scores of all systems.

@@ -261,7 +261,7 @@ def _braintrust_events(value: Any) -> Any:
 def _rows_of_braintrust(value: Any) -> list[Scored]:
     """Read an experiment of Braintrust: a row for each root event with scores, NaN if it has an error.
 
-    The id is that of the question in the data set (`origin`), else that of the event.
+    The id is the question's in the data set (`origin`), else the event's.
     """
     rows = []
     for event in _braintrust_events(value):
@@ -274,7 +274,7 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
         if not is_blank(event.get("error")):
             scores = dict.fromkeys(scores, math.nan)  # each measure, without a value
         origin = event.get("origin")
-        # the id of an event differs between experiments, that of its question does not
+        # the id of an event differs between experiments, the id of its question does not
         identified = origin if isinstance(origin, Mapping) else event
         query_id = id_of(identified.get("id"))
         rows.append(Scored(query_id, question_of(event.get("input")), scores))

@@ -269,7 +269,7 @@ def read_reply(
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)
     text = without_thoughts(completion.text)
-    # what is returned without a readable text
+    # the answer if there is no readable text
     answer = Answer(query_id, "", ids, outcome="failed", usage=completion, cut=cut)
     if completion.error is not None:
         return replace(answer, error=completion.error, failure=completion.failure)

@@ -416,7 +416,7 @@ def _drafts_of_reply(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Dr
 
 
 def _placeholders(blank: Draft, evidence: Span, n: int) -> list[Draft]:
-    """Return `n` drafts of a dry run, with texts about as long as those of a model."""
+    """Return `n` drafts of a dry run, with texts about as long as a model writes them."""
     answer = llms.STAND_IN * 2  # an answer is about twice as long as a question
     questions = [f"{llms.STAND_IN}{number}?" for number in range(n)]
     return [replace(blank, question=q, answer=answer, evidence=evidence) for q in questions]
@@ -431,7 +431,7 @@ def _finished_cases(reply: Completion) -> list[_Case]:
     cases: list[_Case] = []
     if reply.finish != "length":
         return cases
-    list_of_cases = without_thoughts(reply.text).partition('"cases"')[2]  # what follows this word
+    list_of_cases = without_thoughts(reply.text).partition('"cases"')[2]  # the text after this word
     with suppress(UnreadableError, ValidationError):  # the last one, which was cut
         for record, _, _ in json_spans(list_of_cases):
             cases.append(_Case.model_validate(record))
@@ -516,7 +516,11 @@ STATES: Mapping[str, str] = {
 }
 """The states of a draft; all but the first are reasons for its rejection."""
 
-_FORM_STATES = ("unreadable", "incomplete", "unquoted")  # the model does not do what it is told
+_FORM_STATES = (
+    "unreadable",
+    "incomplete",
+    "unquoted",
+)  # the model does not follow the instructions
 
 
 def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:

@@ -175,7 +175,9 @@ def judge_audit(
     rows = []
     for probe in AUDIT_BOUNDS:  # in the order of the table
         if probe in values_of:
-            has_own_questions = probe == "other language"  # built in, not those of the answers
+            has_own_questions = (
+                probe == "other language"
+            )  # the questions are built in, and not the answers' own
             n_questions = len(values_of[probe]) if has_own_questions else len(plain)
             rows.append(_probe_row(probe, values_of[probe], audited.meant, n_questions))
     # so that None becomes a missing number
@@ -197,7 +199,7 @@ def _scores_of_groups(
     model: LLM,
     request_options: Mapping[str, Any],
 ) -> dict[str, list[float | None]]:
-    """Judge groups of materials (what the judge sees of an answer), all in one batch.
+    """Judge groups of materials (the texts about an answer that the judge sees), all in one batch.
 
     If the criterion has levels, the group `_UNCHANGED` is judged once more with the levels in reverse
     order, as the group "levels reversed".
@@ -229,7 +231,7 @@ def _judge_once(
     """Return the verdict on each material, from 0 to 1 (the best); None if it could not be read.
 
     Args:
-        materials: what the judge sees of each answer.
+        materials: the texts about each answer that the judge sees.
         model: the judge.
         request_options: options of `generate_many`.
     """
@@ -273,7 +275,7 @@ _UNCHANGED = "as it is"
 
 
 def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[str, list[Material]]:
-    """Return group -> what a judge is to judge for the probes (tests) of an audit.
+    """Return group -> the materials that a judge judges for the probes (tests) of an audit.
 
     The first group, `_UNCHANGED`, has the materials `plain` (with the system's answers), and then the
     same questions with wrong answers. Other groups are named after probes: "padded" has the same

@@ -56,7 +56,7 @@ def save_card(
 
 
 def find_card(judge: str, criterion: Criterion) -> dict[str, Any] | None:
-    """Return the card of a judge by a criterion (what an audit has found); None without one.
+    """Return the card of a judge by a criterion (the findings of an audit); None without one.
 
     There is none if the judge was not audited on this machine, or is a function without a name (all
     of these have the same name).

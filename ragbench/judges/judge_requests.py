@@ -115,7 +115,7 @@ def request_judgements(
     Args:
         llm: the judge.
         tasks: the answers and criteria to judge them by.
-        materials: what the judge sees of each answer.
+        materials: the texts about each answer that the judge sees.
         n_samples: how often each request is sent.
         temperature: as in `verdicts`.
         request_options: options of `generate_many`.
@@ -124,7 +124,7 @@ def request_judgements(
         temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
     judged: Judged = {}
     requests = []
-    for i, criteria in tasks:  # position of an answer, and what it is judged by
+    for i, criteria in tasks:  # position of an answer, and its criteria
         prompt = write_request(criteria, materials[i])
         requests += [_Request(i, sample, criteria, prompt) for sample in range(n_samples)]
     for is_repair in (False, True):  # first the requests, then the repairs that they need
@@ -189,13 +189,13 @@ def _add_judgements(
 ) -> dict[str, str]:
     """Add the judgements of one reply to `judged`: one for each criterion of the request.
 
-    If the request was a repair (a second attempt), its judgement replaces that of the first reply, which
+    If the request was a repair (a second attempt), its judgement replaces the one on the first reply, which
     could not be read, and has the usage of both.
 
     Args:
         request: the request that was sent.
         completion: the judge's reply.
-        material: what the judge saw.
+        material: the texts that the judge saw.
         judged: receives the judgements.
         model: the name of the judge, for a completion that names no model.
 

@@ -1,4 +1,4 @@
-"""The material for the judgement of an answer: the question, the answer, and what they are compared with."""
+"""The material for the judgement of an answer: the question, the answer, and the texts to compare them with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Material:
 
     `reference` is None for a question without a reference answer. `documents` are the texts of the
     chunks `chunk_ids`, in the same order. `history` are the messages before the question, the oldest
-    first, each with its "role" and "content". `facts` are what the answer should state, each in one
+    first, each with its "role" and "content". `facts` are the facts that the answer should state, each in one
     wording.
     """
 

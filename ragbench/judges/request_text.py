@@ -1,4 +1,4 @@
-"""The text of a request to a judge: what is shown, the question of each criterion, the form of the reply."""
+"""The text of a request to a judge: the material, the question of each criterion, the form of the reply."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -33,7 +33,7 @@ def write_request(
     them can close its tag.
 
     Args:
-        criteria: the criteria; what one of them needs is shown.
+        criteria: the criteria; the material that one of them needs is shown.
         material: the question, the answer and all that belongs to it.
         problem: why an earlier reply could not be read; "" for a first request.
         reply: this earlier reply.
@@ -54,7 +54,7 @@ def write_request(
             parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(seen.documents) + 1)))
     is_answer_cut = "answer" in shown and seen.answer != material.answer
     parts += _material_parts(seen, shown, code, is_answer_cut=is_answer_cut)
-    # what the judge has to decide, and the form of its reply
+    # the task of the judge, and the form of its reply
     if len(criteria) == 1:
         parts.append("Decide this:")
     else:
@@ -64,7 +64,7 @@ def write_request(
         parts += _example_texts(criterion, code)
     form = ",\n".join(f'"{criterion.name}": {_reply_form(criterion)}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
-    # a second attempt: what was wrong with the earlier reply
+    # a second attempt: the error in the earlier reply
     if problem:
         earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
         parts.append(REPAIR.replace("{problem}", problem).replace("{reply}", earlier_reply))
@@ -74,7 +74,7 @@ def write_request(
 def _material_parts(
     seen: Material, shown: Set[str], code: str, *, is_answer_cut: bool
 ) -> list[str]:
-    """Return the paragraphs of a request that hold the question and what is shown with it.
+    """Return the paragraphs of a request that hold the question and the material shown with it.
 
     Args:
         seen: the texts; those that are not shown are empty.

@@ -78,7 +78,7 @@ def trust(
     """
     if isinstance(results, Result):
         results = [results]
-    # what is known without people: predictions of their labels, and the questions that need none
+    # known without people: predictions of their labels, and the questions that need none
     differences = proxy_differences(Results(results), criterion, dataset, grades)
     if _are_paths(labels):
         labels = _load_sheets(labels, results, criterion)
@@ -123,7 +123,7 @@ def _are_paths(labels: Any) -> bool:
 def _load_sheets(
     paths: str | Path | Sequence[str | Path], results: Sequence[Result], criterion: str
 ) -> pd.DataFrame:
-    """Return the labels of sheets: of answers, those of the results' present answers."""
+    """Return the labels of sheets; labels of answers only if the results have the answer now."""
     if not is_labelled(criterion):  # labels of documents
         return load_labels(paths)
     return load_labels(paths, answers={result.name: result.answers for result in results})
@@ -370,7 +370,7 @@ def _shared_questions(results: Sequence[Result]) -> list[str]:
 
 
 def _scored_columns(results: Sequence[Result], measures: Sequence[str]) -> list[pd.DataFrame]:
-    """Return for each result a table of some measures, a row per question: those of `measures` that every
+    """Return for each result a table of some measures, a row per question: the ones among `measures` that every
     result has a score of on some question.
     """
     tables = [result.wide for result in results]

@@ -187,7 +187,7 @@ def items_by_query(
 def _materials_of_result(
     result: Result, chunks: Sequence[Chunk] | None, criterion: str, dataset: Dataset
 ) -> list[Material]:
-    """Return what a labeller sees of each answer of a result: question, answer and the texts of contexts.
+    """Return the texts that a labeller sees for each answer of a result: question, answer and contexts.
 
     The texts come from `chunks`, the answers' passages, or the documents; there are none if they are
     unknown.

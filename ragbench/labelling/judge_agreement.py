@@ -103,7 +103,7 @@ def _labels_by_criterion(
 
 
 def _materials_of_rows(rows: pd.DataFrame) -> list[Material]:
-    """Return what a judge sees of the answer in each row of a sheet; its documents are named 1, 2, ..."""
+    """Return the material that a judge sees for each row of a sheet; its documents are named 1, 2, ..."""
     materials = []
     for row in rows.to_dict("records"):
         documents = tuple(contexts_of(str(row.get("context", ""))))

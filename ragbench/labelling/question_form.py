@@ -194,7 +194,7 @@ class QuestionWidget(anywidget.AnyWidget):
             evidence=tuple(spans),
             expected_outcome=_new_outcome(old, answerable=answerable),
         )
-        # first the file, then the form, so that the form never shows what is not stored
+        # first the file, then the form, so that the form shows only stored values
         relevant = self._new_grades(old, case)
         if query_id:
             replace_case(self._path, case, relevant)
@@ -337,5 +337,5 @@ def _new_outcome(old: Case, *, answerable: bool) -> str | None:
     """
     if not answerable:
         return "no_results"
-    # what a question without an answer expected no longer holds
+    # the expectations of a question without an answer no longer hold
     return old.expected_outcome if old.answerable else None

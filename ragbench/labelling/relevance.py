@@ -61,7 +61,7 @@ def judge_relevance(
 
 
 def _material_of_document(case: Case, doc_id: str, text: str) -> Material:
-    """Return what the judge sees to judge a document's relevance to a question.
+    """Return the material from which a judge judges a document's relevance to a question.
 
     Args:
         case: the question.

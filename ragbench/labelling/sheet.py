@@ -65,7 +65,7 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         my_ids = {*sheet.loc[is_mine, "item"]}
         missing = [item for item in items if item.item_id not in my_ids]
         # an item that was picked by hand and is drawn now belongs to the sample: take the new `picked`
-        # by item, and only in this annotator's rows; other rows keep what they have
+        # by item, and only in this annotator's rows; other rows keep their value
         new_picked = sheet["item"].map({item.item_id: item.picked for item in items})
         picked = new_picked.where(is_mine).fillna(sheet["picked"])
         if missing or not picked.equals(sheet["picked"]):
@@ -376,7 +376,7 @@ def _check_item_ids(rows: Sequence[Mapping[str, str]], places: Sequence[str]) ->
     if a spreadsheet sorts or fills one column alone. An item id is a digest of the row's texts, so
     two signs show it:
 
-    - the id does not fit the row's own texts, but those of another row;
+    - the id does not fit the row's own texts, but the texts of another row;
     - an earlier row has the same id with another question or criterion. This also finds a copied id
       where a spreadsheet has changed the texts of both rows, so that it fits neither.
 

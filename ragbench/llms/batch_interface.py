@@ -121,7 +121,7 @@ def described(batches: Sequence[Batch]) -> str:
 def _start_batches(
     models: Mapping[StoredLLM, Sequence[Request]], log: Callable[[str], None]
 ) -> list[tuple[StoredLLM, Batch]]:
-    """Return batches to wait for: those of an earlier command that are still pending.
+    """Return batches to wait for: the pending batches of an earlier command.
 
     If there are none, submit the requests of each model in new batches, and return these.
 

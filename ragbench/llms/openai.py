@@ -113,7 +113,7 @@ class OpenAI(Server):
             "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs",
         )
         self._model = model
-        # what the server takes; `_adapts_to_refusal` changes these after a refusal
+        # the options that the server takes; `_adapts_to_refusal` changes these after a refusal
         self._limit_field = "max_tokens"
         self._takes_temperature = True
         self._takes_schema = True

@@ -354,7 +354,7 @@ def address_of(name: str) -> str:
 
 
 def _port(url: str) -> int:
-    """Return the port of an address: the stated one, else that of its scheme."""
+    """Return the port of an address: the stated one, else the port of its scheme."""
     parts = urlsplit(url)
     return parts.port or (443 if parts.scheme == "https" else 80)
 

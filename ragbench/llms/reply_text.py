@@ -181,7 +181,7 @@ def read_outcome(text: str) -> str:
     first_sentence = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
     opening = first_sentence[0] if first_sentence else ""
     rest = plain[len(opening) :].strip()
-    # only the first sentence can abstain; what follows decides whether it is the whole answer
+    # only the first sentence can abstain; the text after it decides whether it is the whole answer
     abstains = (
         _is_unsure(opening, rest)
         or _ABSTAINS.search(opening)
@@ -287,7 +287,7 @@ def _replacement_of_sign(sign: re.Match[str]) -> str:
     """Return the text that replaces a match of `_SIGNS`, a sign that is not part of the answer's
     words.
 
-    A citation "[1]" becomes a space and what follows it in the match, a sign of Markdown a space.
+    A citation "[1]" becomes a space and the rest of the match, a sign of Markdown a space.
 
     An underscore stays (NO_ANSWER), and so does a bracket that is not closed.
     """
@@ -403,7 +403,7 @@ def refuses_to_judge(words: str) -> bool:
 def plain_schema(form: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON schema of a pydantic model in a form that every provider understands.
 
-    References are replaced by what they name; titles, defaults and bounds are left out. Every field is
+    References are replaced by the schemas that they name; titles, defaults and bounds are left out. Every field is
     required, and no other is allowed.
     """
     schema = form.model_json_schema()

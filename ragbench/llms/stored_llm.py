@@ -41,7 +41,7 @@ class StoredLLM:
     def __init__(
         self, provider: str, model: str, client: Any, settings: Settings | None = None
     ) -> None:
-        """Make a model of a provider that `client` asks; without `settings`, those of the environment
+        """Make a model of a provider that `client` asks; without `settings`, the settings of the environment
         are used at each request.
         """
         self._provider = provider

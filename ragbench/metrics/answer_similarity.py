@@ -536,8 +536,8 @@ def score_own(
     Args:
         dataset: its cases are the questions.
         answers: at most one per case.
-        measures: those of the user, each with a function.
-        chunks: those that the answers' contexts name.
+        measures: the user's own measures, each with a function.
+        chunks: the chunks that the answers' contexts name.
         documents: the rankings, query_id -> doc_id -> score.
 
     >>> from ragbench.types import Answer, Case, Dataset

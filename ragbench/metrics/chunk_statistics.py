@@ -151,7 +151,7 @@ def _inside_sentences(borders: Ints, sentences: Ints) -> Floats:
 
 
 def _check_texts(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
-    """Raise DataError for a chunk whose text is not that of its document between its offsets."""
+    """Raise DataError for a chunk whose text is not the text of its document between its offsets."""
     doc_id = None
     text = ""
     for chunk in chunks:

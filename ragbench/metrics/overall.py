@@ -427,7 +427,7 @@ def requirements_missed(
 def _missing_items(
     part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float
 ) -> str:
-    """Return what an answer lacks, such as "missing keywords: spring", for a part of its score that is below
+    """Return the items that an answer lacks, such as "missing keywords: spring", for a part of its score below
     the threshold; "" for a part that does not consist of items.
 
     Args:

@@ -105,7 +105,7 @@ def _refuse_several(run: Any) -> None:
 
 
 def _named_and_own(measures: Any) -> tuple[Any, list[Measure]]:
-    """Return the measures of ragbench by their names, and those of the user.
+    """Return the measures of ragbench by their names, and the user's own measures.
 
     Raises:
         ConfigError: a measure of the user scores answers, or cannot be loaded.

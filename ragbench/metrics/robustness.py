@@ -127,7 +127,7 @@ def _robustness(
         return math.nan
     # the right answer has changed with the question
     if not has_same_labels:
-        # an abstention from what was not known before shows nothing
+        # abstaining shows nothing if the answer was not known before
         shows_nothing = answer.abstained and not was_correct
         return math.nan if shows_nothing else float(is_correct)
     # the right answer is as before: a question shows robustness if it was answered correctly

@@ -194,7 +194,7 @@ def _quoted(text: str) -> str:
 def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
     """Show how well each configuration withstands each intervention.
 
-    An intervention changes what a system gets, such as typos in the question, and states the answer
+    An intervention changes the input of a system, such as typos in the question, and states the answer
     that is then right: mostly the same one, sometimes none. The table has the fraction of answers
     that are as it expects, and how many more or fewer are correct than without the change.
 

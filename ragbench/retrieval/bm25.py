@@ -38,10 +38,10 @@ class BM25:
     is above 0 for a chunk that holds a word of the query, without an upper bound; chunks that hold
     none are not returned, so a result can be shorter than k.
 
-    Words are those of `ragbench.language.terms`, without function words, cut to their stems by
+    Words are found by `ragbench.language.terms`, without function words, cut to their stems by
     Snowball, both of the `language`: a code such as "de", "none", or "" for that
     of the chunks (`ragbench.language`). `k1` (0 or more) is how much repetition
-    counts, `b` (0 to 1) how much length does; the defaults are those of Pyserini and Anserini. The
+    counts, `b` (0 to 1) how much length does; the defaults are the same as in Pyserini and Anserini. The
     index is kept in the cache.
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Dogs bark at night.")]
@@ -134,7 +134,7 @@ class BM25:
         frequency = matrix.data
         n_chunks_with = np.diff(matrix.indptr)  # for each word
         mean_length = n_words.mean() if len(texts) else 1.0
-        # The types are those of bm25s, so that the scores are equal to its scores to the bit.
+        # The types are the same as in bm25s, so that the scores are equal to its scores to the bit.
         idf = np.array(
             [math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for n in n_chunks_with.tolist()],
             dtype=np.float32,

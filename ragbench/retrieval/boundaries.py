@@ -170,7 +170,7 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
     cut between words, then tokens.
     """
     # Of several sentences that end before the same token the first one counts.
-    # `sentence_of_cut` is its number, and that of the similarity with the next sentence.
+    # `sentence_of_cut` is its number; the similarity with the next sentence has the same number.
     cuts, sentence_of_cut = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
     is_inside = (cuts > 0) & (cuts < borders.n_tokens)
     similarity_at_cut = similarities[sentence_of_cut[is_inside]]

@@ -222,7 +222,7 @@ class TextEmbedder:
         unique = _distinct_longest_first(cleaned)
         key = store.digest(self._model.identity, role, _WHITE_SPACE, *unique)
         with store.arrays(self._cache_kind, key) as entry:
-            if not entry:  # not in the cache, which keeps what is put into it
+            if not entry:  # not in the cache, which keeps the arrays that are put into it
                 entry |= self._compute(unique, role)
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
         # in the order of the given texts, equal ones with equal rows
@@ -251,7 +251,7 @@ class TextEmbedder:
         unique = _distinct_longest_first(cleaned)
         key = store.digest(self._model.identity, "float64", _WHITE_SPACE, *unique)
         with store.arrays(self._cache_kind, key) as entry:
-            if not entry:  # not in the cache, which keeps what is put into it
+            if not entry:  # not in the cache, which keeps the arrays that are put into it
                 computed = self._model.embed_exactly(unique)
                 norms = np.linalg.norm(computed, axis=1, keepdims=True)
                 entry["vectors"] = computed / np.where(norms > 0, norms, 1)
@@ -261,7 +261,7 @@ class TextEmbedder:
         return vectors
 
     def _compute(self, texts: list[str], role: str) -> store.Arrays:
-        """Return what the cache keeps of texts that are sorted longest first: "vectors", one row for
+        """Return the arrays that the cache keeps for texts sorted longest first: "vectors", one row for
         each; "cut", True where a text is longer than the model reads; "max_tokens", the number of
         tokens that the model reads (0: all).
         """

@@ -69,8 +69,8 @@ class LargeChunks(Sequence[Chunk]):
         return next(self._chunks_at([numbers]))
 
     def _chunks_at(self, numbers: Iterable[int]) -> Iterator[Chunk]:
-        """Yield the chunks with these numbers, in this order; their texts are those of their documents, or
-        what the function of `with_texts` makes of them. A document is read from the disk once for
+        """Yield the chunks with these numbers, in this order; their texts are cut from their documents, or
+        made of these cuts by the function of `with_texts`. A document is read from the disk once for
         successive chunks of it.
         """
         document_number = -1  # of the document that was read last

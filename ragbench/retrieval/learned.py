@@ -42,7 +42,7 @@ class Sparse:
         texts = [chunk.text for chunk in chunks]
         # a sparse matrix, one row per chunk, is kept as the three arrays of its CSR format
         with store.arrays("sparse", store.digest(self._weights.identity, *texts)) as kept:
-            if not kept:  # not in the cache, which keeps what is put into it
+            if not kept:  # not in the cache, which keeps the arrays that are put into it
                 matrix = self._encode(texts, "document")
                 kept |= {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
                 kept["words"] = np.array(matrix.shape[1])
@@ -104,7 +104,7 @@ class Late:
         self._chunk_ids = checked_ids(chunks)
         texts = [chunk.text for chunk in chunks]
         with store.arrays("late", store.digest(self._weights.identity, *texts)) as kept:
-            if not kept:  # not in the cache, which keeps what is put into it
+            if not kept:  # not in the cache, which keeps the arrays that are put into it
                 vectors_by_chunk = self._encode(texts, "document")
                 n_vectors = [len(vectors) for vectors in vectors_by_chunk]
                 kept["vectors"] = np.concatenate(vectors_by_chunk)
@@ -151,8 +151,8 @@ class Late:
 def _encoded_blocks(
     weights: Weights, texts: Sequence[str], role: str, **options: bool
 ) -> Iterator[Any]:
-    """Yield what a model returns for each block of 256 texts, which it encodes in the `role` of a
-    "query" or a "document". `options` are those of its encode function.
+    """Yield the vectors of a model for each block of 256 texts, which it encodes in the `role` of a
+    "query" or a "document". `options` are options of its encode function.
     """
     model = weights.model
     encode = model.encode_query if role == "query" else model.encode_document

@@ -59,7 +59,7 @@ class OllamaEmbeddings(BaseModel):
 
 
 class _Batch(NamedTuple):
-    """What a server returned for a batch of texts."""
+    """The reply of a server to a batch of texts."""
 
     vectors: list[list[float]]
     n_tokens: int

@@ -104,7 +104,7 @@ def _searched_and_checked(retriever: Retriever, queries: Mapping[str, str], k: i
 
 
 def _check_run(run: Any, call: str) -> None:
-    """Raise ConfigError if what a search returned is not query_id -> chunk_id -> finite score; `call`
+    """Raise ConfigError if the value of a search is not query_id -> chunk_id -> finite score; `call`
     is the search in the words of the message.
     """
     is_run = isinstance(run, Mapping) and all(

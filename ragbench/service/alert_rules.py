@@ -423,7 +423,7 @@ def _drift_finding(connection: Connection, run: Json) -> _Finding:
     The breach names the measures that got worse with this run, else all that are worse. Without any,
     the finding names the measures that recovered with this run.
     """
-    # measure -> change: `worse` are all that are worse now, `begun` those of them that got worse
+    # measure -> change: `worse` are all that are worse now, `begun` the ones among them that got worse
     # with this run, `ended` those that recovered with it
     standing = measure_trends.standing(connection, run)
     changes = standing.begun or standing.worse
@@ -485,7 +485,7 @@ def _is_about(rule: _Row, job: _Row) -> bool:
 
 def _jobs_ended_since(connection: Connection, since: str) -> Sequence[_Row]:
     """Return the jobs that ended after a time, by the time at which they were due. A row has the job
-    and its schedule; `id` is the id of the schedule, `job_id` that of the job.
+    and its schedule; `id` is the id of the schedule, `job_id` the id of the job.
     """
     job = tables.job.c
     # labelled, because the schedule has a column `id` too

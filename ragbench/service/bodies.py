@@ -125,7 +125,7 @@ class RunBody(
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        """Check what a field alone does not show: options together, and the client's criteria."""
+        """Check the options together, which no field alone can show, and the client's criteria."""
         options = {name: getattr(self, name) for name in _FIELDS}
         # built-in criteria only: a request must not name files or modules of the server
         check_known("criterion", CRITERIA, *options["criteria"])

@@ -50,7 +50,7 @@ def made_up_nights() -> list[Result]:
 
 
 def _result(night: int, scores: pd.DataFrame, categories: list[str]) -> Result:
-    """Return the result of a night from the scores of its questions, a row each; `categories` are those
+    """Return the result of a night from the scores of its questions, a row each; `categories` are the categories
     of the questions.
     """
     cases = [Case(query_id, f"Made-up question {query_id}?") for query_id in scores["query_id"]]

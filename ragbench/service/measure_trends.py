@@ -147,7 +147,7 @@ def standing(connection: Connection, run: RunRow) -> Standing:
     for measure in measures:
         rows = _rows_with_measure(connection, measure, series, client, run["epoch"])
         until_run = [row for row in rows if row["made_at"] <= run["made_at"]]
-        # one epoch, that of the run; it adds `change` to each of its runs
+        # one epoch, in which the run is; it adds `change` to each of its runs
         for members, _ in _drift_of_epochs(connection, until_run, n_watched):
             _add_to_standing(result, measure, members, run["id"])
     return result

@@ -348,7 +348,7 @@ def _score_rows(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]
         for field in ("ci_low", "ci_high", "n_scored", "n", "target"):
             score[field] = getattr(row, field) if row else None
         score["mean"] = row.value if row else None
-        # numbers from values per question replace those of the summary, which may lack the measure
+        # numbers from values per question replace the numbers of the summary, which may lack the measure
         if measure in values:
             score |= _numbers_of(values[measure])
         if score["mean"] is not None:

@@ -215,7 +215,7 @@ def overdue(
     The reason is that no scheduler runs.
 
     Args:
-        client: whose schedules; None = those of every client.
+        client: the client whose schedules are meant; None = all clients.
         now: the time, for tests.
     """
     if not evaluation_enabled():

@@ -71,7 +71,7 @@ class Queue:
         end = time.monotonic() + self.grace_s
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
-        # what is at work now is stopped, and its thread puts it back into the queue
+        # the running job is stopped, and its thread puts it back into the queue
         self._returning.set()
         for thread in self._threads:
             thread.join()

@@ -87,7 +87,7 @@ def _tidy(scores: Scores, what: str) -> pd.DataFrame:
 
 
 class _Layout(NamedTuple):
-    """Where a frame of scores has each measure and query. Frames of the same layout, such as those
+    """Where a frame of scores has each measure and query. Frames of the same layout, such as the frames
     of a sweep, are searched once.
 
     Attributes:

@@ -466,7 +466,7 @@ def difference_intervals(
 
     Args:
         parts: the differences of each comparison, by cluster.
-        pilots: what is known of each comparison for planning its size, in the same order: `n`, `width`
+        pilots: the figures for planning the size of each comparison, in the same order: `n`, `width`
             (the largest possible difference) and `differing` (None unless all values are 0 or 1).
     """
     columns = [part.sums for part in parts]

@@ -175,7 +175,7 @@ class Pilot(NamedTuple):
         return max(min(by_whole, by_half), smallest)
 
     def _smallest_half_width(self, n: int, alpha: float) -> float:
-        """Compute a lower bound of `_half_width`, which takes no search: Student's half width, or that
+        """Compute a lower bound of `_half_width`, which takes no search: Student's half width, or the half width
         of the rule of three, whichever is larger.
         """
         from scipy.special import stdtrit
@@ -241,7 +241,7 @@ def _likely_rates(differing: int, n: int) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _deviation_ratios(n: int) -> Floats:
-    """Compute quantiles (nodes,) of the ratio of two standard deviations: that of a sample of `n` normal
+    """Compute quantiles (nodes,) of the ratio of two standard deviations: the one of a sample of `n` normal
     values, and the true one.
     """
     from scipy.special import chdtri

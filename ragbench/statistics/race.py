@@ -324,7 +324,7 @@ class Race:
     @property
     def summary(self) -> str:
         """Describe the race in a sentence: how many configurations were dropped, which fraction of
-        the evaluations this takes, at which price if it is known, and what is guaranteed.
+        the evaluations this takes, at which price if it is known, and the guarantee.
         """
         n = int(self.sizes[-1])
         n_configurations = len(self.scores)

@@ -175,11 +175,11 @@ def estimate_difference(
     n = len(labels)
     n_open = len(proxies)
     size = n_open + len(settled)
-    # The mean over all questions has two parts: that of the open questions, which need labels, is
-    # estimated; that of the settled ones is known.
+    # The mean over all questions has two parts: the part of the open questions, which need labels, is
+    # estimated; the part of the settled questions is known.
     proxies = proxies.dropna(axis=1, how="all")
     share_open = n_open / size
-    settled_part = sum(settled) / size  # what they add to the mean over all questions
+    settled_part = sum(settled) / size  # their part of the mean over all questions
     proxy, naive = _first_proxy(proxies.mean() * share_open + settled_part)
     if n < min(FIRST, n_open):  # too few for an interval
         return Trust(size, n, None, None, None, "undecided", None, proxy, naive)
@@ -251,7 +251,7 @@ def _looks_taken(
         looks: the plan: the number of labels and the limit of each look.
         margin: a difference that does not matter.
         share_open: the fraction of all questions that need a label.
-        settled_part: what the other questions add to the mean over all questions.
+        settled_part: the part of the other questions in the mean over all questions.
     """
     x = _standardised(proxies)
     strata = _strata(x)  # the number of each question's stratum, from 0 on
@@ -593,7 +593,7 @@ def _stratified_error(errors: Floats, stratum: Ints, sizes: Ints, unseen_squares
         errors: of the predicted labels (labels,).
         stratum: the number of each label's stratum (labels,).
         sizes: the number of questions in each stratum (strata,).
-        unseen_squares: what is added to the sum of the squared errors.
+        unseen_squares: the amount that is added to the sum of the squared errors.
     """
     n = sizes.sum()
     counts = np.bincount(stratum, minlength=len(sizes))  # labels in each stratum
@@ -607,7 +607,7 @@ def _stratified_error(errors: Floats, stratum: Ints, sizes: Ints, unseen_squares
 
 
 def _unseen_squares(y: Floats, errors: Floats) -> float:
-    """Return what is added to the sum of squared errors of predicted labels, so that equal labels are no
+    """Return the amount to add to the sum of squared errors of predicted labels, so that equal labels are no
     certainty: a part of one squared unit, and more where few labels differ.
     """
     unit = 1.0

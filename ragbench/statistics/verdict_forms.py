@@ -40,7 +40,7 @@ class Form(NamedTuple):
 
 
 def row_of_faithbench(sample: Record, criterion: str) -> Row:
-    """Return the verdicts on a summary in FaithBench: people's, and those of detectors.
+    """Return the verdicts on a summary in FaithBench: by people and by detectors.
 
     People decided whether the summary is consistent with its source. The scores of the detectors
     are the numbers in the sample's fields and metadata that are not ids.
@@ -57,7 +57,7 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
     person = _mean([min(verdicts) for verdicts in verdicts_by_annotator.values()])
     if sample["annotations"] == []:  # the annotators found nothing wrong
         person = 1.0
-    # the fields of the sample, and those of the objects in it, such as its metadata
+    # the fields of the sample, and the fields of the objects in it, such as its metadata
     fields = dict(sample)
     for part in sample.values():
         if isinstance(part, Mapping):

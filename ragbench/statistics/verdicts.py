@@ -81,8 +81,8 @@ def load_verdicts(
 
 
 def _check_range(verdicts: pd.DataFrame, path: Path, unit: str) -> None:
-    """Raise DataError for the first row with a verdict outside [0, 1]; NaN is allowed. `unit` is what a
-    row is in the file: a line (of a CSV file), a record or a passage.
+    """Raise DataError for the first row with a verdict outside [0, 1]; NaN is allowed. `unit` is the
+    word for a row of the file: a line (of a CSV file), a record or a passage.
     """
     is_valid = verdicts.isna() | (verdicts.ge(0) & verdicts.le(1))
     is_invalid_row = ~is_valid.all(axis=1)

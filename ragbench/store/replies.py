@@ -234,7 +234,7 @@ def _write_or_keep_locally(batch: Sequence[tuple[Request, Reply]]) -> Sequence[R
     except StoreError:
         if not database.is_shared():  # the file of this machine itself failed
             raise
-    # A process that is killed while it waits for the database must not lose what it has paid for.
+    # A process that is killed while it waits for the database must not lose replies that were paid for.
     with suppress(StoreError):
         _keep_in_local_file(batch)
     return [None] * len(batch)

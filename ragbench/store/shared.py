@@ -383,7 +383,7 @@ def shared_database(url: str, process: int) -> SharedDatabase:
 def _create_tables(execute: Execute) -> str:
     """Create the missing tables, and return the database's identity: a random text stored with them."""
     if not execute(_HAS_TABLES):
-        # from SQLite's types to those of PostgreSQL; the key's first, as it has INTEGER in it
+        # from SQLite's types to PostgreSQL's; the type of the key first, as it has INTEGER in it
         tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY")
         tables = tables.replace("INTEGER", "BIGINT")
         tables = tables.replace("REAL", "DOUBLE PRECISION")

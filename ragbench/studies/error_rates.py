@@ -117,7 +117,7 @@ def experiments(
     matrices: Mapping[str, pd.DataFrame], n: int, *, seed: int = 0
 ) -> Iterator[Experiment]:
     """Draw experiments: scores of two systems on n questions each, of which the true mean difference is
-    known. The scores are generated (`GENERATORS`), then drawn from those of real collections.
+    known. The scores are generated (`GENERATORS`), then drawn from the scores of real collections.
 
     Args:
         matrices: as of `load_score_matrices`: collection -> scores, configurations across.

@@ -267,8 +267,8 @@ def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, fl
 
 
 def costs(arms: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Compute what each arm costs in tokens, also as a multiple of what the plain hybrid search
-    costs. An arm is a configuration of the search.
+    """Compute the cost of each arm in tokens, also as a multiple of the cost of the plain hybrid
+    search. An arm is a configuration of the search.
 
     Args:
         arms: collection -> the scores of all arms on it, as of `load_arms`.

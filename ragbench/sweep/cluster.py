@@ -241,7 +241,7 @@ def _start_local_cluster(n_threads: int) -> Any:
     """Start a cluster of Dask in this process, which runs `n_threads` jobs at once.
 
     Its workers are threads, not processes: each run gets a process of its own anyway, and is forked from
-    this one, with what it has loaded.
+    this one, with all loaded modules.
     """
     distributed: Any = require("distributed", "dask")
     return distributed.LocalCluster(

@@ -53,7 +53,7 @@ def confirm_import(name: str, folder: Path, result: Path) -> None:
     in a folder, unless it was given before.
 
     Args:
-        name: what is imported.
+        name: the module that is imported.
         folder: where the run takes place; modules in it can be imported.
         result: the folder of the result whose `config.json` has the parameter.
 

@@ -280,8 +280,8 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
 
 
 def _cross_product(fixed: _Table, axes: Iterable[list[_Table]]) -> list[_Table]:
-    """Return a table for every choice of one entry from each axis: the fixed parameters and those of
-    the chosen entries.
+    """Return a table for every choice of one entry from each axis: the fixed parameters and the
+    parameters of the chosen entries.
     """
     crossed = []
     for entries in itertools.product(*axes):

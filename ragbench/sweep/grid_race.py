@@ -117,7 +117,7 @@ class Contest:
         """Return the stored scores of a configuration in the order of the race, None for an unscored
         question, and its dollars per question, None if unknown.
 
-        The questions are those of the first `n_draws` draws. A draw is a question, or several that are
+        The questions are in the first `n_draws` draws. A draw is a question, or several that are
         asked together, such as the turns of a conversation (`draws_of`).
         """
         result = load_result(self.folder.path / name)
@@ -188,8 +188,8 @@ class Contest:
 
         Args:
             jobs: of the configurations that may still be asked; others are left out.
-            n_draws: configuration -> how many draws (questions) it answers in this round; its order is
-                that of the result.
+            n_draws: configuration -> how many draws (questions) it answers in this round; the
+                result has the same order.
         """
         unfinished = {}
         for name, n in n_draws.items():
@@ -328,7 +328,7 @@ def answer_round(values: Mapping[str, Any]) -> Result:
     and save the result. The notebook of a race calls this.
 
     Args:
-        values: the global variables of the notebook: the parameters of the configuration, and those of
+        values: the global variables of the notebook: the parameters of the configuration and of
             its job (`Contest._job_of_round`).
     """
     names = {*EvaluationSpec.model_fields, *OF_PIPELINE, "dataset", "corpus", "split", "system"}

@@ -149,7 +149,7 @@ def digest_of(notebook: Mapping[str, Any]) -> tuple[str, list[CellSource]]:
 def _read_parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list[type]]]:
     """Return name -> default and name -> types, for each name that the parameters cell sets.
 
-    The types are those of the annotation, else of the default; [] means that any type is accepted.
+    The types are taken from the annotation, else from the default; [] means that any type is accepted.
 
     Raises:
         ConfigError: the cell is not Python, or a default is not a plain value.
@@ -188,7 +188,7 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
     start from `folder`, where the notebook lies, instead of from `cwd`, where it ran.
 
     So an executed notebook can be run again in its folder. A text is a path if something with this name
-    exists in `cwd`; that of `results_dir` always is. The parameters `criteria` and `measures` hold several
+    exists in `cwd`; the value of `results_dir` always is. The parameters `criteria` and `measures` hold several
     names between commas, which are looked at one by one. Any other text stays.
 
     >>> in_place('results_dir = "../results/mine/bm25"', Path("/home/me/notebooks"), Path("/home/me/results/mine"))

@@ -51,7 +51,7 @@ _BEFORE = dict(os.environ)
 def packages_of(runs: Collection[Mapping[str, Any]]) -> list[str]:
     """Return the modules to import once, before the runs are forked, instead of in each run.
 
-    They are packages of models that every run must load, as it computes what is never stored: the vectors
+    They are packages of models that every run must load, as it computes values that are never stored: the vectors
     of questions, whose search is timed, and a reranking. With more than two runs a warm-up is among them;
     it takes the time that it saves in two.
 
@@ -115,7 +115,7 @@ def begin(
     threadpool_limits(threads)
     if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself
         sys.modules["numpy.random"].seed()
-    # what is imported here, such as pandas, asks whether it is in a notebook
+    # modules that are imported here, such as pandas, ask whether they are in a notebook
     vars(builtins)["get_ipython"] = _get_ipython
     from ragbench.sweep.worker import run_job
 

@@ -52,7 +52,7 @@ class SweepFolder:
     def locked(self) -> Iterator[None]:
         """Keep other sweeps out during the block, and clear away what dead ones left.
 
-        A sweep of all configurations holds the lock of the folder, and those of all configurations
+        A sweep of all configurations holds the lock of the folder, and the locks of all configurations
         that other sweeps have locked in it, now or before. A sweep with `only` some configurations holds their locks,
         so that several can work side by side; it holds the lock of the folder only while it takes them.
 
@@ -95,7 +95,7 @@ class SweepFolder:
 
     def clear(self) -> None:
         """Remove the staging folders (of unfinished runs) that other processes left behind; with `only`,
-        those of its configurations.
+        the runs of its configurations.
 
         The caller holds the lock, and its runs have not begun or are over.
         """
@@ -152,7 +152,7 @@ class SweepFolder:
 
     def keep(self, name: str) -> None:
         """Make the result of a successful run the result of its configuration: move its files from
-        `staging(name)` into place, and remove what an older run left.
+        `staging(name)` into place, and remove the files of an older run.
 
         The notebook is what makes a configuration finished. The old one is removed first and the new
         one moved last, so that a process killed in between leaves a configuration that is not finished.

@@ -114,7 +114,7 @@ def verify(
                 verified[name] = Verification(name, compared=0, differences=(), notes=(str(exc),))
         # the jobs write into the temporary folder; name -> error of those that gave no result
         errors = _run_again(jobs_by_name, again, jobs, fork=fork)
-        # compare what was stored with what was made again
+        # compare the stored files with the new ones
         for name, notes in notes_by_name.items():
             if name in errors:
                 reason = f"it could not be made again: {errors[name]}"
@@ -402,7 +402,7 @@ def _compare_files(name: str, stored: Path, again: Path, notes: tuple[str, ...])
 
 
 def _changed_files(path: Path) -> list[str]:
-    """Return what was changed in the files of a stored result, by their checksums; [] if nothing."""
+    """Return the changed files of a stored result, by their checksums; [] if none was changed."""
     try:
         check_folder(path)
     except DataError as exc:

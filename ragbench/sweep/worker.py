@@ -247,7 +247,7 @@ def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
 
 
 def _replies_of(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what a record of an answer or a verdict states on each of its requests: in `usage`, which
+    """Return the fields on each request in a record of an answer or a verdict: in `usage`, which
     is a list if a verdict took several; else in the record itself, as for the answer of a system.
     """
     usage = record.get("usage")

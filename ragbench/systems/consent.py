@@ -101,7 +101,7 @@ def _remembered(book: Path) -> set[str]:
 
 
 def _uses(table: Mapping[str, Any]) -> str:
-    """Return what a system's file does that needs consent, as verbs with their objects: "starts 'python
+    """Return the actions of a system's file that need consent, as verbs with their objects: "starts 'python
     server.py' and gets the variables TOKEN of the environment"; "" if it does nothing of the kind.
 
     Args:

@@ -127,7 +127,7 @@ def _error_of_options(
 
 def problems_of(exc: ValidationError) -> list[Problem]:
     """Return each value that pydantic refuses as (keys, text): the keys that lead to the value, and a
-    line with the value and what was expected.
+    line with the value and the expected one.
 
     A value that may be a secret is left out of the line: one in headers or variables, one that is a
     secret and must not be written into a file, or one with "@", such as a URL with a password.

@@ -133,7 +133,7 @@ def _claims(
     one.
 
     Args:
-        paths: those of the passage.
+        paths: the paths of the passage.
         documents: stem (file name without extension) -> the (path, doc_id) of each document with it.
     """
     claims = []
@@ -177,7 +177,7 @@ def _document_of(path: _Path, documents: Sequence[tuple[_Path, str]]) -> tuple[i
     `_FILE_NAME` if no path fits, or `_STEM` if no file name does.
     """
     level, doc_ids = _PATH, _ids_by_path(path, documents)
-    if not doc_ids and path[-1].isdecimal():  # a number, such as that of a page, is no file name
+    if not doc_ids and path[-1].isdecimal():  # a number, such as a page number, is no file name
         return None
     if not doc_ids:
         level = _FILE_NAME

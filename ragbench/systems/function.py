@@ -246,7 +246,7 @@ def _check_arguments(function: Callable[..., Any], name: str) -> None:
 
 
 def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return those of the options that a function takes as keywords; all of them if one of its
+    """Return the options that a function takes as keywords; all of them if one of its
     parameters has the type `Asker`, as `**options: Unpack[Asker]`.
 
     >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
@@ -359,7 +359,7 @@ def _run_event_loop(started: Future[BlockingPortal]) -> None:
 
 
 def _stop(portal: BlockingPortal, thread: threading.Thread) -> None:
-    """Cancel what an event loop still runs, and wait up to ten seconds for the end of its thread."""
+    """Cancel the running tasks of an event loop, and wait up to ten seconds for the end of its thread."""
     cancel_remaining = True
     with suppress(RuntimeError):  # it is stopped already, or this is its own thread
         portal.start_task_soon(portal.stop, cancel_remaining)

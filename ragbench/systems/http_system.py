@@ -270,7 +270,7 @@ class HttpSystem(RemoteSystem):
             values: name of a placeholder -> its value for this question.
 
         Raises:
-            RequestError: there was no answer in time, the status is not that of a finished success
+            RequestError: there was no answer in time, the status does not report a finished success
                 (202 accepts a request and answers later), or the body cannot be read.
         """
         try:

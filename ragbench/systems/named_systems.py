@@ -177,7 +177,7 @@ def names_retriever_class(spec: str) -> bool:
 
 
 def system_digest(spec: str, folder: str | Path = "") -> str:
-    """Return the SHA-256 of the name of a system and what the name stands for: the content of its
+    """Return the SHA-256 of the name of a system and of the code that it stands for: the content of its
     file, or the source of its module.
     """
     path: Path | None = Path(folder) / expanded(spec)

@@ -29,7 +29,7 @@ def passages_of(contexts: Sequence[ParsedContext]) -> list[Passage]:
             number += 1
         last_number_of[own_id] = number
         doc_id = context.doc_id
-        if not doc_id and number > 1:  # an id that is there twice is that of a document
+        if not doc_id and number > 1:  # an id that is there twice belongs to a document
             doc_id = own_id
         score = context.score
         if score is not None and not math.isfinite(score):

@@ -278,7 +278,7 @@ def _place_of(
 def _range_in_document(
     passage: Passage, doc_id: str, corpus: Mapping[str, Document], texts: Texts
 ) -> tuple[int, int]:
-    """Return the range of characters of a document that a passage is: that of its text, or, of a
+    """Return the range of characters of a document that a passage is: the place of its text, or, of a
     passage without text, the one in its id ("rail#0-41"); (0, 0) if it is not found.
     """
     if passage.text.strip():

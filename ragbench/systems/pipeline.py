@@ -122,7 +122,7 @@ class Pipeline(metaclass=Suggesting):
     stored once, there); with `expand` these ids are of `passages`. `run` is the ranking for the
     questions asked so far, query_id -> chunk_id -> score, `depth` deep: deeper than the `k` that
     reached the answer. `stages` are the runs of each step, `usage` the replies of models to the
-    steps, by part: "index", "rewriter", "reranker". `seconds` has what the stages "chunk", "index",
+    steps, by part: "index", "rewriter", "reranker". `seconds` has the times that the stages "chunk", "index",
     "search" and "generate" took, the last two for all questions asked in a batch. `language` is the
     code of the corpus' language, detected unless given. Threads may share it.
 
@@ -312,7 +312,7 @@ class Pipeline(metaclass=Suggesting):
     ) -> list[Answer]:
         """Answer all questions in one batch, and return the answers in the order of the questions.
 
-        The answers are those of `retrieve` and `generate_answers`; `concurrency` and `timeout_s` are
+        The answers are the same as from `retrieve` and `generate_answers`; `concurrency` and `timeout_s` are
         options of `generate_many`. The `latency_ms` of an answer has the time of the language model
         alone: no user waits for a batch. `seconds` grows by the time of each stage.
         """

@@ -107,7 +107,7 @@ def _warn_of_turns(dataset: Dataset) -> None:
 def _ask_at_once(
     system: Any, queries: Mapping[str, str], options: Mapping[str, Any]
 ) -> dict[str, Answer]:
-    """Return query_id -> the answer of a system with `answer_many`, which gets those of the options
+    """Return query_id -> the answer of a system with `answer_many`, which gets the options
     that it takes.
     """
     accepted = keywords(system.answer_many, **options)
@@ -147,7 +147,7 @@ def ask_case(system: System, case: Case) -> Answer:
 def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
     """Ask one question and return the answer; a failed one if the system raises.
 
-    The answer's `latency_ms` is what the system reports; if it reports none, "total" is measured
+    The answer's `latency_ms` is the system's own report; if it reports none, "total" is measured
     here. In a dry run, which sends no requests, only systems are asked that send nothing themselves:
     ragbench's own pipeline and recorded answers. Any other one gets a failed answer.
 

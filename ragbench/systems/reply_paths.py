@@ -97,7 +97,7 @@ class ReplyPaths(BaseModel):
         return {part: path for part, path in self if path and isinstance(path, str)}
 
     def parts_of(self, reply: Any) -> dict[str, Any]:
-        """Return part of an answer ("answer", "contexts", ...) -> what a reply has at the part's path.
+        """Return part of an answer ("answer", "contexts", ...) -> the value of a reply at the part's path.
 
         Contexts, citations and flags are lists. Any other part is one value; several values at its
         path are joined as texts. Parts that the reply lacks are left out. If the reply has a flag of

@@ -232,7 +232,7 @@ def assert_answer_correct(
 
 
 def _expected_text(case: Case) -> str:
-    """Return what is expected of an answer, for a message: the reference answer, else the gold facts,
+    """Return the expected answer, for a message: the reference answer, else the gold facts,
     each in its first wording; "" without both.
     """
     if not case.answerable:
@@ -315,7 +315,7 @@ def _judge_correctness(
 
 
 def _llm_of_function(ask: Callable[[str], Any]) -> LLM:
-    """Return a model whose replies are those of a function; the function gets the judge's system prompt
+    """Return a model whose replies come from a function; the function gets the judge's system prompt
     before each request, because it has no other place for it.
     """
     from ragbench.judges.prompts import JUDGE_SYSTEM
@@ -345,7 +345,7 @@ def _recorded_answer(case: LabelledCase, results: Any, measure: str) -> Answer:
 
 
 def _as_answer(query_id: str, results: Any) -> Answer:
-    """Return what a system returned as an `Answer`.
+    """Return the value of a system as an `Answer`.
 
     An `Answer` is returned unchanged; a mapping id -> score and a list of ids or passages become the
     contexts of an answer, best first; any other mapping is read as the reply of a system.

@@ -99,7 +99,7 @@ class McpClient:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the command's options `--ragbench-...`."""
     group = parser.getgroup("ragbench", "evaluation of retrieval-augmented generation")
-    for name, default, metavar, text in (  # `metavar`: what the help writes for the value
+    for name, default, metavar, text in (  # `metavar`: the word for the value in the help
         ("dataset", "pydoc", None, "what load_dataset takes (default: pydoc)"),
         ("corpus", "", "FOLDER", "the documents of a test set without any"),
         ("split", "test", None, "its split (default: test)"),
@@ -232,7 +232,7 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     The file's reference answers are used for any dataset.
 
     `--ragbench-queries` names other questions. A dataset without the five questions returns all its
-    questions. If its highest grade is 1, the relevant documents are those of grade 1.
+    questions. If its highest grade is 1, the documents of grade 1 are relevant.
     """
     from ragbench.testsets import ground_truth
 
@@ -322,7 +322,7 @@ def _mcp_server_of_session(request: pytest.FixtureRequest) -> str:
 
 
 def _choices_for_test(config: pytest.Config, node: Any) -> dict[str, Any]:
-    """Return what a test is to use: dataset, corpus, split, n, system, query_ids and min_grade.
+    """Return the choices of a test: dataset, corpus, split, n, system, query_ids and min_grade.
 
     The command's options come first, then the arguments of the markers `@pytest.mark.ragbench` replace
     them; a marker of the test replaces one of its class, which replaces one of its module.
@@ -362,7 +362,7 @@ def _load_once(source: DatasetSource) -> Dataset:
 
 
 def _dataset_for_test(config: pytest.Config, node: Any) -> Dataset:
-    """Return the dataset that is chosen for a test, with the chosen questions: those of the ids (if
+    """Return the dataset that is chosen for a test, with the chosen questions: the ones with these ids (if
     any are given), of these the first `n` (0: all).
 
     Raises:

@@ -74,7 +74,7 @@ def _merge_answers(before: Answer, answer: Answer) -> Answer:
     """Merge two answers to one question, `before` and the newer `answer`.
 
     The newer is kept, unless only the older has a text. If it has no contexts, as they came from a
-    separate search, it gets those of the other.
+    separate search, it gets the contexts of the other.
     """
     if before.text and not answer.text:
         kept, other = before, answer

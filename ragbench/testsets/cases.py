@@ -593,11 +593,11 @@ def _unknown_field(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
 
 
 def _problem_of_error(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
-    """Return an error of pydantic as the problem of a record: its field, what was found, what was
+    """Return an error of pydantic as the problem of a record: its field, the value found, the value
     expected.
 
     Args:
-        model: what the record was validated as.
+        model: the model that validated the record.
         error: as in `ValidationError.errors()`; "loc" are the keys of the value.
     """
     keys = tuple(part for part in error["loc"] if part != "[key]")  # pydantic's mark of a wrong key

@@ -250,7 +250,7 @@ def read_cell(text: str) -> Any:
     """
     if not text.startswith(_OPENINGS):
         return text
-    # JSON first; what is not JSON may be the text of a Python object
+    # JSON first; a text that is not JSON may be the text of a Python object
     with suppress(ValueError, RecursionError):
         return parse_json(text)
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):

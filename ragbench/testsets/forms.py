@@ -142,7 +142,7 @@ def _save_beir_folder(dataset: Dataset, folder: Path, *, force: bool) -> Path:
 
 def _check_target(file: Path, form: str, *, force: bool) -> None:
     """Raise if a test set cannot be written to this file in this form: ConfigError for its suffix,
-    DataError for what is there already.
+    DataError for a file that is there already.
     """
     suffix = "jsonl" if form == "nuggets" else form
     if SUFFIXES.get(file.suffix.lower()) != suffix:

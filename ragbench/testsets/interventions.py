@@ -446,7 +446,7 @@ def _best_chunks(case: Case, chunks_of: Mapping[str, Sequence[Chunk]], k: int) -
         # of equal gains the first chunk
         best = candidates[gains.index(highest_gain)]
         chosen.append(best)
-        # what the chosen chunk holds is missing no more
+        # the evidence in the chosen chunk is missing no more
         missing[best.doc_id] &= ~_characters(best)
     return chosen
 

@@ -155,7 +155,7 @@ def _items_of_document(document: Document) -> Iterator[_Item]:
     for its question, which `_with_phrases` makes later).
     """
     headings = headings_of(document)
-    begun_sections = set()  # those of which a paragraph was seen
+    begun_sections = set()  # sections of which a paragraph was seen
     for match in _PARAGRAPH.finditer(_prose(document, headings)):
         paragraph = match["text"].rstrip()
         begin = match.start("text")

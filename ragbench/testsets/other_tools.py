@@ -127,7 +127,7 @@ def form_of_row(row: Mapping[str, Any]) -> str:
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number (from 1) and the fields of every record of a file.
 
-    `form` is that of `other_form`: the tool that wrote the file, "" for ragbench's own lines.
+    `form` is a value of `other_form`: the tool that wrote the file, "" for ragbench's own lines.
 
     Raises:
         DataError: the file does not have the form.
@@ -308,7 +308,7 @@ def _frame_of_texts(path: Path) -> Any:
     # the most frequent of the three
     separator = max(",;\t", key=first_line.count)
     columns = first_line.split("\t")
-    # topics of TREC and queries of MS MARCO: no name in the first line is that of a question's column
+    # topics of TREC and queries of MS MARCO: no name in the first line names a column of questions
     has_no_header = len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None
     if has_no_header:
         options |= {"names": ["query_id", "query"], "quoting": csv.QUOTE_NONE}

@@ -102,7 +102,7 @@ def _next_supports(check: _Check, supports: Iterator[float]) -> _Supports:
 
 
 def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chunk]) -> _Check:
-    """Return what is checked of one answer: its claims, the contexts that each of them cites, and the
+    """Return the parts of one answer to check: its claims, the contexts that each of them cites, and the
     texts that may support them.
 
     Args:

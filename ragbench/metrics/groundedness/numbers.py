@@ -246,7 +246,7 @@ def _whole_number(text: str | None) -> int:
 
 
 def _amounts(match: re.Match[str]) -> list[Number]:
-    """Return what a number with its unit may mean, its readings: one for most; two for "5 MB" (a megabyte
+    """Return the possible meanings of a number with its unit, its readings: one for most; two for "5 MB" (a megabyte
     has 1,000 or 1,024 kB); [] for a number that is too large for a float.
 
     `match` is of `_AMOUNT`.
@@ -409,9 +409,9 @@ def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[s
     if number.kind in ("", "date", "share") or not language.is_english:
         return False  # without a unit it has no kind; telling words are found in English only
     subject = _subject(answer, number)
-    # what the sentences with the number show
+    # findings in the sentences with the number
     number_is_held = number_is_held_with_unit = False
-    # what the sentences about the subject, which do not have the number, show
+    # findings in the sentences about the subject, which do not have the number
     subject_is_there = subject_has_other_number = False
     for sentence in read_page(contexts).sentences:
         is_about_subject = not subject.isdisjoint(sentence.stems)

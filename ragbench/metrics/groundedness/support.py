@@ -137,7 +137,7 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     """Return the `claim_support` of each pair (answer, contexts): how well the contexts support the
     answer.
 
-    The numbers are those of one call per pair, but come faster: the texts of many pairs go through the
+    The numbers are the same as from one call per pair, but come faster: the texts of many pairs go through the
     model together. Values of "minilm", which is slow, are kept on disk.
 
     >>> claim_supports([("It opened.", ["It opened."]), ("", ["It opened."])], model="lexical")[1]
@@ -159,7 +159,7 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
         # kept until a text or the code changes; the kind "" keeps nothing
         key = digest(_definition(), json.dumps([[answer, *texts] for answer, texts in block]))
         with arrays("claim-support" if model == "minilm" else "", key) as kept:
-            if not kept:  # not on the disk: what is put in here is kept
+            if not kept:  # not on the disk: the arrays that are put in here are kept
                 readings = read_pairs(block)
                 if model == "minilm":
                     # computes all vectors together; `_combined` then finds them in memory

@@ -220,7 +220,7 @@ def opposed(claim: str, *texts: str) -> bool:
 
 def polarity_differs(claim: str, text: str) -> bool:
     """Return True if a text contradicts a claim by a negation: in every sentence of the text that is about
-    the claim, one of the two denies what the other states.
+    the claim, one of the two denies the other.
 
     >>> polarity_differs("The bridge is safe.", "The bridge is not safe. Boats are.")
     True
@@ -300,7 +300,7 @@ class Sentence:
         return inside / total if total else 0.0
 
     def contradicts(self, stems: frozenset[str], denials: frozenset[str]) -> bool:
-        """Return True if it denies what a text states, or the reverse: `stems` are of the words of the
+        """Return True if it denies a statement of a text, or the reverse: `stems` are of the words of the
         text, `denials` of those that the text denies.
         """
         denied_here_alone = (self.denied & stems) - denials

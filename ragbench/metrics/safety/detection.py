@@ -157,7 +157,7 @@ def detection_report(samples: Sequence[SafetySample], scores: Sequence[float]) -
 
 
 def _separation(samples: Sequence[SafetySample], scores: Floats, is_harmful: Bools) -> list[_Row]:
-    """Return the rows of `detection_report` that need no given threshold: the AUC of the scores, that of
+    """Return the rows of `detection_report` that need no given threshold: the AUC of the scores, the AUC of
     the texts' lengths, and the rates at 1 % and 5 % false positives.
 
     [] if all samples are harmful, or all harmless.

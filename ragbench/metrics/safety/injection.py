@@ -140,7 +140,7 @@ def read_signs(texts: Sequence[str]) -> list[Read]:
             row_of = {sentence: features(signs(sentence)) for sentence in dict.fromkeys(bare)}
             rows = np.array([row_of[sentence] for sentence in bare], dtype=bool)
             entry["rows"] = rows.reshape(len(bare), len(FEATURE_NAMES))
-    # the rows are those of all texts, one after the other: split them where a text ends
+    # the rows belong to all texts, one after the other: split them where a text ends
     ends = np.cumsum([len(sentences) for sentences in sentences_of_texts])
     rows_of_texts = np.split(entry["rows"], ends[:-1])
     return [

@@ -265,7 +265,7 @@ def _checked_numbers(text: str) -> Iterator[_Place]:
 
 
 def _emails(text: str) -> Iterator[_Place]:
-    """Yield e-mail addresses but those of a role and placeholders at reserved domains."""
+    """Yield e-mail addresses, except addresses of a role and placeholders at reserved domains."""
     for pattern in (_PERSONAL["email"], _PERSONAL["spelled_email"]):
         for match in pattern.finditer(text):
             local, domain = match["local"], match["domain"]
@@ -332,7 +332,7 @@ def _ip_addresses(text: str) -> Iterator[_Place]:
 
 
 def _places_of_kinds(text: str) -> Iterator[_Place]:
-    """Yield what the patterns of further kinds match: street addresses and internal ids. The last
+    """Yield the matches of the patterns of further kinds: street addresses and internal ids. The last
     group of a pattern is the place.
     """
     for kind, pattern in RULES["kinds"].items():

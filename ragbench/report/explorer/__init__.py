@@ -129,7 +129,7 @@ def _content(
         "measures": measures_of(compared, sides, main),
         "scores": scores_of(sides, query_ids),
         "questions": _questions(source, query_ids, data, texts, answers_of_sides),
-        "documents": texts.pieces(),  # what the questions and answers put into `texts`
+        "documents": texts.pieces(),  # the texts of questions and answers
         "causes": CAUSES,
         "head": _head_of_selection(data),
         "notes": notes,
@@ -200,7 +200,7 @@ def _shown_data(sides: Results, dataset: Dataset | None) -> _ShownData:
 
 
 def _data_changes_between(sides: Results) -> str:
-    """Return in words how the data of the second side differ from those of the first; "" if they do not
+    """Return in words how the data of the second side differ from the data of the first; "" if they do not
     differ, or there is one side.
     """
     if len(sides) < 2:
@@ -241,11 +241,11 @@ def _questions(
     texts: Texts,
     answers_of_sides: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Return what the page shows of each question: its text, its labels, and the answer of each side.
+    """Return the data of the page about each question: its text, its labels, and the answer of each side.
 
     Args:
         source: the result that was measured on `data`.
-        texts: the texts that the page shows; those of the evidence are added.
+        texts: the texts that the page shows; texts of the evidence are added.
         answers_of_sides: for each side query_id -> fields of its answer; {} is shown without one.
     """
     case_of = data.case_of

@@ -70,7 +70,7 @@ class Texts:
         return documents
 
     def _add(self, key: str, text: str, start: int, end: int) -> list[int]:
-        """Add a range of a text to what the page shows. Return its place: [number of text, start, end].
+        """Add a range of a text to the texts of the page. Return its place: [number of text, start, end].
 
         `key` identifies the text: texts with the same key have the same number.
         """
@@ -108,7 +108,7 @@ def answers_to_show(
     """Return query_id -> answer, contexts and verdicts of one result, without empty fields.
 
     Args:
-        texts: the texts that the page shows; those of the contexts are added.
+        texts: the texts that the page shows; texts of the contexts are added.
         doubtful: query_id -> its doubtful claims, as from `doubtful_claims_of`.
         changed: ids of the documents whose texts in `texts` differ from those that the result
             searched.
@@ -223,7 +223,7 @@ def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> lis
     """Return the names of the measures to show, each once: those that every side has scored on one
     of these questions.
 
-    First `main`, then measures of the leaderboard and of the brief table, then those of a judge and
+    First `main`, then measures of the leaderboard and of the brief table, then the measures of a judge and
     of the user.
     """
     scored_of_sides = []

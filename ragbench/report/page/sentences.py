@@ -193,7 +193,7 @@ _AT_DEPTHS = {
 
 def figures(result: Result) -> list[tuple[str, str]]:
     """Describe counts, the judge, cost and chunking, each as (word, sentence), such as ("Questions",
-    "7 passed, 3 failed"). What was not measured is left out.
+    "7 passed, 3 failed"). Perspectives that were not measured are left out.
     """
     rows = [
         ("Questions", _question_counts(result)),
@@ -282,7 +282,7 @@ def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> lis
 
 
 def _cost_sentence(result: Result) -> str:
-    """State what the requests would cost if no reply were cached.
+    """State the cost of the requests if no reply were cached.
 
     The cost is given in total, by part of the evaluation (such as answers, judge) and per question.
     If it is unknown, the sentence states why.

@@ -260,7 +260,7 @@ def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str
     entries it shows the first six and how many more there are.
 
     Args:
-        configurations: name and retriever of what is drawn.
+        configurations: name and retriever of each drawn configuration.
         look: name -> style, as from `styles`.
     """
     looks = [look[name] for name in configurations["name"]]

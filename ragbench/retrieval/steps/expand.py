@@ -57,7 +57,7 @@ class Expansion:
         k: int,
         tokenizer: str,
     ) -> None:
-        """Keep what the passages will be cut from; a passage is made when it is first asked for.
+        """Keep the chunks and texts of the passages; a passage is made when it is first asked for.
 
         Args:
             chunks: all chunks of the corpus.
@@ -70,7 +70,7 @@ class Expansion:
         self._corpus, self._k, self._tokenizer = corpus, k, tokenizer
         self._by_id = chunks_by_id(chunks)
         self._of_document: Callable[[str], Sequence[Chunk]]  # doc_id -> its chunks
-        if isinstance(chunks, LargeChunks):  # on the disk: only those of a document are read
+        if isinstance(chunks, LargeChunks):  # on the disk: only the chunks of one document are read
             self._of_document = chunks.of_document
         else:
             by_document = grouped(chunks, lambda chunk: chunk.doc_id)

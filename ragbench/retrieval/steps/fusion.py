@@ -82,7 +82,7 @@ def fused_search(
 
     Each retriever searches for each wording of a question, to a depth of max(k, 100) chunks, and all
     rankings of the question are fused at once. With "weights:w" the rankings of the lexical retriever
-    have the weight 1 - w, those of the dense one w, divided by the number of wordings. Scores are
+    have the weight 1 - w, the rankings of the dense one w, divided by the number of wordings. Scores are
     rounded to 6 decimals; equal ones are in the order of the chunks.
 
     Args:
@@ -117,8 +117,8 @@ def _rankings_of_wordings(
 ) -> dict[str, list[Ranking]]:
     """Return query_id -> its rankings (chunk_id -> score, best first), each of `depth` chunks.
 
-    A question has one ranking for each wording and retriever: first those of the first wording, by
-    one retriever after the other, then those of the second wording, and so on.
+    A question has one ranking for each wording and retriever: first the rankings of the first wording, by
+    one retriever after the other, then the rankings of the second wording, and so on.
     """
     rankings_of: dict[str, list[Ranking]] = {query_id: [] for query_id in wordings}
     max_wordings = max(map(len, wordings.values()), default=0)

@@ -182,7 +182,7 @@ def _with_prefix(prefix: str, chunk: Chunk) -> str:
 
 
 def _situating_prompt(chunk: Chunk, document: Document) -> str:
-    """Return the request for a sentence that tells what a chunk is about, with its document, or the
+    """Return the request for a sentence on the subject of a chunk, with its document, or the
     part of a long one around the chunk.
     """
     shown = _part_around(chunk, document.full_text)

@@ -224,7 +224,7 @@ def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
     texts = chain.from_iterable(distinct)
     key = store.digest(weights.identity, *texts)
     with store.arrays("rerank", key) as kept:
-        if not kept:  # not in the cache, which keeps what is put into it
+        if not kept:  # not in the cache, which keeps the arrays that are put into it
             predicted = weights.model.predict(distinct, batch_size=32, show_progress_bar=False)
             way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
             who = f"rerank: {model!r}"

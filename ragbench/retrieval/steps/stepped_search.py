@@ -59,7 +59,7 @@ _DEFAULTS: Mapping[str, Any] = {
 def check_steps(parameters: Mapping[str, Any]) -> None:
     """Refuse values of the steps that no search could use, or that would change nothing.
 
-    `parameters` are those of the pipeline, as far as they are set.
+    `parameters` are the pipeline's, as far as they are set.
 
     Raises:
         ConfigError: naming the parameter, its value and the expected value.
@@ -295,7 +295,7 @@ class Search:
     def _index_with_vectors(self, language: str) -> Dense:
         """Return a dense index of the chunks' own texts, whose vectors tell how similar chunks are.
 
-        If the search is dense, this is its own index, unless it holds other texts than those of the
+        If the search is dense, this is its own index, unless it holds other texts than the
         chunks (the step "index_text"): then the chunks are encoded again by its embedder. If the
         search has no vectors, the chunks are encoded by wordllama, a small embedder.
         """

@@ -44,7 +44,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 
 def drawn(macro: str, *values: Any) -> Markup:
-    """Return what a macro of `parts.html.j2` makes of these values, for a page to include."""
+    """Return the HTML that a macro of `parts.html.j2` makes of these values, for a page to include."""
     text: Markup = getattr(_template("parts").module, macro)(*values)
     return text
 
