@@ -42,6 +42,7 @@ class Overlap:
             run[query_id] = dict(sorted(scores.items(), key=lambda item: -item[1])[:k])
         return run
 
+def overlap_of(chunks): return Overlap(chunks)
 def by_sentence(text): return text.split(". ")
 def letters(texts): return [[text.count(letter) + 1 for letter in "abcdefgh"] for text in texts]
 def shortest_first(query, texts): return [-len(text) for text in texts]
@@ -84,6 +85,22 @@ def test_a_retriever_of_ones_own() -> None:
         index = rb.make_retriever(own, chunks)
         assert next(iter(rb.retrieve(index, data(), chunks)["q2"])) == "dogs#0-19"
     assert rb.Pipeline(data(), "my_rag:Overlap").name == "my_rag:Overlap, recursive 256, extractive"
+
+
+def test_a_function_of_chunks_is_a_retriever_in_every_way_of_use(tmp_path: Path) -> None:
+    [found] = {
+        rb.evaluate(data(), own, k=1, perspectives=["retrieval"]).scores["value"].sum()
+        for own in (*both("overlap_of"), "my_rag:Overlap")
+    }
+    assert found > 0
+    assert rb.evaluate(data(), both("overlap_of")[1], limit=1).name.startswith("pets-overlap_of")
+    data_file = tmp_path / "pets.yaml"
+    rb.testsets.save_testset(data(), data_file, "yaml")
+    command = ["eval", "my_rag:overlap_of", "--set", "k=1", "--test-set", str(data_file)]
+    done = CliRunner().invoke(app, [*command, "--perspective", "retrieval", "--json"])
+    assert done.exit_code in (0, 1), done.output
+    with pytest.raises(ConfigError, match=r"pass it as retriever=\.\.\."):
+        rb.evaluate(data(), lambda question: "At night.", k=1)
 
 
 def test_a_chunker_of_ones_own() -> None:

@@ -44,7 +44,7 @@ from ragbench.llms import load_llm
 from ragbench.metrics import score_interventions
 from ragbench.progress import progress_bar
 from ragbench.registry import perspective_of
-from ragbench.retrieval.retrievers import is_beir_model, is_retriever_class
+from ragbench.retrieval.retrievers import is_beir_model, makes_retriever
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
@@ -262,7 +262,8 @@ def _recorded_in_rows(data: Any) -> RecordedSystem:
 def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:
     """Return what the user gave as `system` in a form that `ask_all` takes.
 
-    - A retriever (an object, a class, or a name next to options of the pipeline) becomes a `Pipeline`.
+    - A retriever (an object, what `makes_retriever`, or a name next to options of the pipeline) becomes a
+      `Pipeline`.
     - A sequence becomes recorded answers.
     - A `System`, or the name of one, is returned unchanged.
     - Anything else is a function, chain or engine, and becomes a `FunctionSystem`.
@@ -285,14 +286,15 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
         return Pipeline(dataset, **of_pipeline)
     if is_beir_model(system):
         return Pipeline(dataset, system, **{"chunker": "document", **of_pipeline})
-    is_retriever = is_retriever_class(system) or (
+    is_retriever = makes_retriever(system) or (
         isinstance(system, Retriever) and not callable(system)
     )
     if of_pipeline:
         if not isinstance(system, str) and not is_retriever:
             raise ConfigError(
                 f"{', '.join(of_pipeline)} is an option of ragbench's own pipeline, which a "
-                "retriever's name such as 'bm25' selects; set it in your system"
+                "retriever's name such as 'bm25' selects; set it in your system, or if that makes a "
+                "retriever from chunks, pass it as retriever=..."
             )
         return Pipeline(dataset, system, **of_pipeline)
     if isinstance(system, str | Path | System):

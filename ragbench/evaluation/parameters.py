@@ -30,7 +30,7 @@ from ragbench.retrieval.retrievers import RETRIEVERS
 from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, check_steps, summary_llm
 from ragbench.systems.named_systems import (
     check_system,
-    names_retriever_class,
+    names_own_retriever,
     pipeline_options,
 )
 from ragbench.types import Answer, Completion, Judgement
@@ -178,7 +178,7 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
         raise ConfigError(f"--set {name} is a separate option: {option}")
     types = {name: [_pipeline_type(name)] for name in OF_PIPELINE if name != "retriever"}
     values = assignments(texts, types, "option of the pipeline")
-    if values and not is_pipeline(system) and not names_retriever_class(system):
+    if values and not is_pipeline(system) and not names_own_retriever(system):
         raise ConfigError(
             f"--set {', '.join(values)}: these are options of ragbench's own pipeline, which a "
             f"retriever's name such as 'bm25' selects; {system!r} is another system"

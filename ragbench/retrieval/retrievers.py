@@ -293,15 +293,21 @@ def user_retriever(name: Any) -> Any:
     return candidate
 
 
-def is_retriever_class(candidate: Any) -> bool:
-    """Return True for a class that takes chunks and whose objects search them.
+def makes_retriever(candidate: Any) -> bool:
+    """Return True for what makes a retriever from chunks: a class that takes them and whose objects
+    search, or a function whose first parameter is named `chunks`. (Any other function is a system:
+    it is asked questions.)
 
-    >>> is_retriever_class(BM25), is_retriever_class("bm25")
-    (True, False)
+    >>> makes_retriever(BM25), makes_retriever(lambda chunks: BM25(chunks)), makes_retriever(lambda question: "")
+    (True, True, False)
     """
-    if not inspect.isclass(candidate) or hasattr(candidate, "answer"):
+    if inspect.isclass(candidate):
+        searches = callable(getattr(candidate, "search", None))
+        return searches and takes(candidate, "chunks") and not hasattr(candidate, "answer")
+    if not inspect.isfunction(candidate):
         return False
-    return callable(getattr(candidate, "search", None)) and takes(candidate, "chunks")
+    first = next(iter(inspect.signature(candidate).parameters), "")
+    return first == "chunks" and takes(candidate, "chunks")
 
 
 _EXPECTED = {

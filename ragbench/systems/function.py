@@ -89,7 +89,8 @@ class FunctionSystem:
         if isinstance(function, type):
             raise ConfigError(
                 f"FunctionSystem: {function.__name__} is a class; pass an object of it, such as "
-                f"{function.__name__}()"
+                f"{function.__name__}(); the class of a retriever is made with the chunks, and has a "
+                "method search(queries, k)"
             )
         question_function = to_callable(function)
         if question_function is None:

@@ -17,7 +17,7 @@ from ragbench.files import expanded, read_toml, toml_line
 from ragbench.generation import check_llm
 from ragbench.llms import check_servers, listens
 from ragbench.metrics.trec import SUFFIXES
-from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever, is_retriever_class
+from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever, makes_retriever
 from ragbench.systems.consent import ask_consent
 from ragbench.systems.credentials import OptionsError, one_line, problems_of
 from ragbench.systems.function import FunctionSystem, to_callable
@@ -169,11 +169,11 @@ def is_object_name(spec: str) -> bool:
     )
 
 
-def names_retriever_class(spec: str) -> bool:
-    """Return True for "package.module:attribute" of a retriever's class, which ragbench's own pipeline
-    searches.
+def names_own_retriever(spec: str) -> bool:
+    """Return True for "package.module:attribute" of a class or function that makes a retriever, which
+    ragbench's own pipeline searches.
     """
-    return is_object_name(spec) and is_retriever_class(imported(spec, "system"))
+    return is_object_name(spec) and makes_retriever(imported(spec, "system"))
 
 
 def system_digest(spec: str, folder: str | Path = "") -> str:
@@ -295,7 +295,7 @@ def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
             or it is neither a system, a function of a question, nor the class of a retriever.
     """
     attribute = imported(spec, "system", folder)
-    if is_retriever_class(attribute):
+    if makes_retriever(attribute):
         return lambda dataset: Pipeline(dataset, attribute)
     system = attribute
     if inspect.isclass(attribute):
