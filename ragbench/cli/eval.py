@@ -312,7 +312,7 @@ def _evaluate_into_folder(
             err=True,
         )
         return earlier
-    # raises for anything else than an earlier result of this evaluation
+    # without `force`, raises for anything else than an earlier result of this evaluation
     page.check_output(folder, force=force or earlier is not None)
     journal = folder / JOURNAL
     if force or (anew and earlier is not None):
