@@ -63,17 +63,20 @@ def verify(
     max_cost: float | None = None,
     fork: bool = True,
 ) -> list[Verification]:
-    """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and
-    run.trec, or the tables that it wrote; one in the sixth decimal is not a difference.
+    """Execute every configuration in a sweep's folder again, in a temporary folder, and compare the new
+    results with the stored ones, which are not changed.
 
-    The cells of the stored notebooks are executed, with the parameters in config.json; the results
-    are not changed. A configuration on a folder that is not here (a parameter that begins with
-    "..") is passed over, with a note. Tables of the comparison notebook follow again from the
-    stored results. By default no request leaves: replies of language models come from the store.
+    Compared are scores.csv and run.trec, or the tables that a notebook wrote in place of a result. A
+    difference of 1 in the sixth decimal is rounding and does not count.
 
-    Cells of a notebook that does not come with ragbench are run, and modules that config.json names
-    imported, only after a person has confirmed it once per content; a sweep of this user on this
-    machine confirms its own.
+    The cells of the stored notebooks are executed, with the parameters in config.json. A
+    configuration whose data is missing here (a parameter that begins with "../") is not executed,
+    and a note states this. Tables of the comparison notebook are made again from the stored results.
+    By default no request is sent: replies of language models come from the store.
+
+    A person must confirm that cells of a notebook that does not come with ragbench are run, and that
+    modules that config.json names are imported; the same content is confirmed once. Content that a
+    sweep of this user has run on this machine needs no confirmation.
 
     Args:
         folder: a folder that a sweep wrote, such as results/quickstart.
@@ -81,6 +84,10 @@ def verify(
         replies: as in `sweep`; "on" sends the requests whose replies are not in the store.
         max_cost: as in `sweep`.
         fork: as in `sweep`.
+
+    Returns:
+        The outcome for each configuration, in the order of the folder; the last one is of the tables
+        of the comparison notebook, if it wrote any.
 
     Raises:
         ConfigError: there is nothing to verify, it cannot be run here (no key, an unknown model),
@@ -176,7 +183,7 @@ def accept(folder: str | Path) -> dict[str, list[str]]:
     if not paths:
         raise ConfigError(f"{folder} holds no results; expected the folder of a result, or a sweep")
     changed = {path.name: accept_changes(path) for path in paths}
-    for path in paths:
+    for path in paths:  # this checks that the edited results can be loaded
         if not tables_of(path):
             load_result(path)
     return changed
@@ -188,6 +195,9 @@ class _AbsentError(Exception):
 
 def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str, ...]]:
     """Return the job that makes a stored result again, and notes on circumstances that changed.
+
+    The user is asked for consent to run the notebook's cells, and to import modules that parameters
+    name.
 
     Args:
         path: the folder of the stored result.
@@ -204,12 +214,12 @@ def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[s
     cwd = copy if stored.is_comparison else stored.grid.resolve().parent
     if not cwd.is_dir():  # a sweep from another machine
         cwd = Path.cwd()
-    # data above the folder of the grid may be missing here, as it does not come with the sweep
+    # data outside the folder of the grid does not come with the sweep
     parameters = dict(stored.config["parameters"])
     for value in parameters.values():
         if str(value).startswith("../") and not (cwd / value).exists():
             raise _AbsentError(f"not computed again: {value} is not here (from {cwd})")
-    if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
+    if parameters.get("system"):  # its recorded answers are scored: today it may answer otherwise
         parameters["system"] = str((path / "answers.jsonl").absolute())
     has_own_cells = not is_packaged(stored.digest)  # cells that do not come with ragbench
     if has_own_cells:
@@ -218,10 +228,10 @@ def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[s
         confirm_cells(stored.notebook, stored.digest, n_cells, works_in)
     # after the cells, the user's modules that the parameters name: a person confirms both
     confirmed_imports = _confirm_imports(path, parameters, cwd)
-    place = Place(stored.written, _notebook_of(stored.cells), cwd, _RUN_TIMEOUT)
+    place = Place(stored.original, _notebook_of(stored.cells), cwd, _RUN_TIMEOUT)
     source = None if stored.is_comparison else stored.source
     job = make_job(again, path.name, place, parameters, source=source, stamp={})
-    if not has_own_cells:
+    if not has_own_cells:  # then nothing but the confirmed modules may be imported
         job = _importing_only(confirmed_imports, job)
     return job, tuple(_notes_on_circumstances(stored.config))
 
@@ -250,9 +260,12 @@ def _importing_only(confirmed_imports: list[str], job: Job) -> Job:
 class _Stored(NamedTuple):
     """A stored result and the notebook that made it.
 
-    `cells` are the sources of all cells without injected parameters, `digest` is their SHA-256,
-    `written` is the path of the notebook before it was executed, and `grid` the path of the grid, or
-    of the notebook if there was no grid.
+    Attributes:
+        notebook: the path of the executed notebook.
+        cells: the sources of its cells, without those that a sweep has added.
+        digest: their SHA-256.
+        original: the path of the notebook before it was executed.
+        grid: the path of the grid, or of the original notebook if there was no grid.
     """
 
     notebook: Path
@@ -261,7 +274,7 @@ class _Stored(NamedTuple):
     source: dict[str, Any]
     cells: list[CellSource]
     digest: str
-    written: Path
+    original: Path
     grid: Path
 
 
@@ -276,14 +289,17 @@ def _read_stored(path: Path) -> _Stored:
     try:
         executed = read_json(notebook, "")
         metadata = executed["metadata"]
-        kept_cells = []
+        original_cells = []
         for cell in executed["cells"]:
             tags = cell["metadata"].get("tags", [])
-            if "injected-parameters" not in tags and RACE not in tags:
-                kept_cells.append(cell)
-        digest, cells = digest_of({"cells": kept_cells})
-        written = path.parent / metadata.get("papermill", {}).get("input_path", "")
-        grid = path.parent / (metadata.get("ragbench", {}).get("grid") or written)
+            is_added = "injected-parameters" in tags or RACE in tags  # by the sweep
+            if not is_added:
+                original_cells.append(cell)
+        digest, cells = digest_of({"cells": original_cells})
+        # these paths are relative to the sweep's folder
+        original = path.parent / metadata.get("papermill", {}).get("input_path", "")
+        grid_path = metadata.get("ragbench", {}).get("grid")
+        grid = path.parent / grid_path if grid_path else original
         config = _stored_config(path, metadata)
         config = {**config, "parameters": dict(config["parameters"])}
         source = dict(config.get("source", {}))
@@ -294,7 +310,7 @@ def _read_stored(path: Path) -> _Stored:
             f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
         ) from exc
     is_comparison = path.name == COMPARISON
-    return _Stored(notebook, is_comparison, config, source, cells, digest, written, grid)
+    return _Stored(notebook, is_comparison, config, source, cells, digest, original, grid)
 
 
 def _stored_config(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -439,8 +455,8 @@ def _table_values(table: Path) -> pd.Series[Any]:
 
 
 def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterator[str]:
-    """Yield a line for each value that differs or is missing on one side. A difference of one in the
-    sixth decimal of a number is rounding, and no difference.
+    """Yield a line for each value that differs or is missing on one side. Numbers that differ by 1 in
+    the sixth decimal count as equal: that is rounding.
 
     >>> index = pd.MultiIndex.from_product([["q1"], ["R@5", "MRR", "P@1"]])
     >>> then, now = (pd.Series(row, index) for row in ([0.501366, 0.5, None], [0.501367, 0.50001, None]))

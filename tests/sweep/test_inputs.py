@@ -10,6 +10,7 @@ import pytest
 
 from ragbench.evaluation import load_results
 from ragbench.sweep import sweep
+from ragbench.sweep.verification import _read_stored
 from ragbench.systems.named_systems import system_digest
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.testsets import snapshot
@@ -212,3 +213,19 @@ def test_own_criteria_of_a_sweep_have_the_numbers_of_the_library(folder: Path) -
         for each in load_results(again.folder)
     }
     assert means == {1: (0.0, 0.25), 2: (1.0, 0.125)}
+
+
+def test_without_a_grid_a_stored_result_belongs_to_the_folder_of_its_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The path in the notebook is relative to the sweep's folder, which is named by a relative path."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("results/mine")
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "config.json").write_text('{"parameters": {}}', encoding="utf-8")
+    (folder / "a" / "table.csv").write_text("n\n1\n", encoding="utf-8")
+    metadata = {"papermill": {"input_path": "../../notebooks/evaluate.ipynb"}}
+    notebook = {"cells": [], "metadata": metadata}
+    (folder / "a.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    grid = _read_stored(folder / "a").grid
+    assert grid.resolve() == tmp_path.resolve() / "notebooks" / "evaluate.ipynb"
