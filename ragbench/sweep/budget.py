@@ -76,7 +76,7 @@ def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Set
     paid = paid_models(runs)
     if not paid:
         return ""
-    # only one database for all machines keeps a reply from being paid for twice, and the maximum
+    # without one database for all machines, replies are paid for twice, and the maximum is not kept
     if not database.is_shared():
         raise ConfigError(
             f"{', '.join(paid)} may cost money, and the workers of {executor} share no replies "
@@ -90,7 +90,12 @@ def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Set
 
 
 def stop_message(settings: Settings, unfinished: int) -> str:
-    """Return the message of a sweep that the maximum cost has ended."""
+    """Return the message of a sweep that ended because the maximum cost is reached.
+
+    Args:
+        settings: of the calls of models; they have the maximum cost, and the account of the sweep.
+        unfinished: the number of configurations that are not finished.
+    """
     if settings.replies == "off":
         kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"
     else:

@@ -51,7 +51,7 @@ class DaskExecutor:
         each.
 
         Args:
-            address: in one of the forms above.
+            address: such as "dask://host:8786", "tls://host:8786" or "dask://local?workers=4".
             packer: makes the tasks that are sent.
             side_by_side: how many runs at once; None means as many as the workers have threads.
             log: shows a message to the user.
@@ -85,18 +85,22 @@ class DaskExecutor:
     @property
     def side_by_side(self) -> int:
         """Return the number of jobs that is asked for, or as many as the workers have threads now."""
-        with self._reached():
+        with self._lost_scheduler_reported():
             return self._side_by_side or max(1, sum(self._client.ncores().values()))
 
     def start(self, job: Job) -> None:
-        """Send a run to the cluster."""
+        """Send a run to the cluster, with the input files if the workers do not have them.
+
+        Raises:
+            SweepError: the scheduler is lost.
+        """
         (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
-        with self._reached():
+        with self._lost_scheduler_reported():
             if self._client.status != "running":
                 raise ConnectionError("the scheduler is gone")
-            # The input files are sent before the first run, and again if the workers that had them
-            # are lost.
-            if getattr(self._inputs_on_workers, "status", "") != "finished":
+            # None before the first run; not "finished" if the workers that had them are lost
+            has_inputs = getattr(self._inputs_on_workers, "status", "") == "finished"
+            if not has_inputs:
                 self._wait_for_worker()
                 inputs = self._packer.inputs
                 self._inputs_on_workers = self._client.scatter(inputs, broadcast=True)
@@ -108,7 +112,7 @@ class DaskExecutor:
         self._running[job.name] = _RunAtWork(future, job, time.monotonic())
 
     def ended(self) -> list[Outcome]:
-        """Return how the runs ended that have ended since the last call; [] if none has."""
+        """Return the outcome of each run that has ended since the last call; [] if none has."""
         outcomes = []
         for run in list(self._running.values()):
             if not run.future.done():
@@ -127,7 +131,7 @@ class DaskExecutor:
         self._running = {}
 
     @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _lost_scheduler_reported(self) -> Iterator[None]:
         """Raise SweepError if the scheduler is lost during the block."""
         try:
             yield
@@ -146,8 +150,9 @@ class DaskExecutor:
             require("distributed", "dask").wait(trivial_task)
 
     def _outcome(self, run: "_RunAtWork") -> Outcome | None:
-        """Return how a run ended whose future (Dask's handle of its result) is done; None if its worker
-        died before the result came back: Dask then runs it again on another.
+        """Return how a run ended. Its future (Dask's handle of its result) must be done.
+
+        None if its worker died before the result came back: Dask runs it again on another worker.
         """
         from distributed import KilledWorker
 
@@ -201,8 +206,8 @@ def _run_on_worker(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
 
 
 def _connect(address: str) -> tuple[Any, Any]:
-    """Return Dask's cluster and its client: a cluster that is started here for "dask://local", None
-    for a scheduler that runs already.
+    """Return (cluster, client) of Dask. The cluster is one that is started here for "dask://local"; it is
+    None if the address is that of a scheduler, which is at work already.
 
     Raises:
         ConfigError: the address has another form, the connection would not be encrypted, or there is

@@ -95,11 +95,13 @@ def _content_of_import(name: str, folder: Path) -> str:
 
 
 def _place_of(name: str, folder: Path) -> Path | None:
-    """Return the file or the folder of a name's top-level module, found as a run in `folder` finds
-    it and without importing anything; None if it is part of Python or missing.
+    """Return the file of the top-level module in a name such as "package.module:attribute", or the
+    folder of the top-level package; None if it is a part of Python, or there is none.
+
+    Nothing is imported. A module in `folder`, where the run takes place, is found first.
     """
-    top = name.partition(":")[0].partition(".")[0]
-    spec = PathFinder.find_spec(top, [str(folder.resolve()), *sys.path])
+    module = name.partition(":")[0].partition(".")[0]
+    spec = PathFinder.find_spec(module, [str(folder.resolve()), *sys.path])
     if spec is None:
         return None
     if spec.submodule_search_locations:  # a package: its folder

@@ -47,11 +47,10 @@ class InProcessEngine(Engine):  # type: ignore[misc]
         started: Callable[[Callable[[], None]], None] = lambda write: None,
         **_: Any,
     ) -> None:
-        """Run the cells up to the first that raises, whose traceback is then its output; papermill calls
-        this.
+        """Run the cells of a notebook, up to the first that raises an error. papermill calls this.
 
-        papermill writes the notebook before and after each cell, which takes a tenth of the time of a
-        run; here it is written every few seconds, and at the end.
+        papermill would write the notebook before and after each cell, which takes time; here it is
+        written every few seconds, and at the end.
 
         Args:
             nb_man: the notebook, and the functions by which papermill follows its execution.
@@ -92,16 +91,16 @@ def _replace_streams(manager: Any) -> tuple[Any, Any]:
 
 
 def _at_intervals(write: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that calls `write`, but only if it last did more than `_WRITE_EVERY_S` ago; other
-    calls do nothing.
+    """Return a function that calls `write` at most once in `_WRITE_EVERY_S` seconds; calls in between do
+    nothing.
     """
-    written = time.monotonic()  # so that nothing is written at the start
+    last_write = time.monotonic()  # so that nothing is written at the start
 
     def write_sometimes(**options: Any) -> None:
-        nonlocal written
-        if time.monotonic() - written > _WRITE_EVERY_S:
+        nonlocal last_write
+        if time.monotonic() - last_write > _WRITE_EVERY_S:
             write(**options)
-            written = time.monotonic()
+            last_write = time.monotonic()
 
     return write_sometimes
 

@@ -103,11 +103,15 @@ class Grid:
 
 def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Grid:
     """Read a grid file, or its tables as a mapping, and check everything that can be checked
-    without running. `overrides` are parameters of every configuration, NAME=VALUE, in place of
-    their values in the file; their paths are relative to the folder in which this process works.
+    without running.
+
+    Args:
+        source: the path of the file, or its tables.
+        overrides: texts NAME=VALUE. Each sets a parameter in every configuration, in place of its
+            values in the file; paths are relative to the folder in which this process works.
 
     Raises:
-        ConfigError: naming the file, the entry and the expected value.
+        ConfigError: the grid is invalid. The message names the file, the entry and the expected value.
     """
     hint = (
         "`ragbench init --docs DOCS` writes one for your documents, and `ragbench sweep "
@@ -122,12 +126,17 @@ def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] =
         with searched(path.resolve().parent):  # modules of the user, as the runs will find them
             return _grid_of_file(path, _validated(path, table), overrides)
     except ConfigError as exc:
-        raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
+        names_file = str(path) in str(exc)
+        if names_file:
+            raise
+        raise ConfigError(f"{path}: {exc}") from exc
 
 
 def _grid_path(path: Path) -> Path:
-    """Return the path of a grid file: of the grid in a folder, or, for a bare name, of a grid that
-    comes with ragbench.
+    """Return the path of the grid file that a user names.
+
+    For a folder it is the file grid.toml in it; for a bare name such as "quickstart", if no such file
+    exists, a grid that comes with ragbench; else the path as it is.
     """
     if path.is_dir():
         return path / "grid.toml"
@@ -139,10 +148,14 @@ def _grid_path(path: Path) -> Path:
 
 
 def _validated(path: Path, table: _Table) -> GridFile:
-    """Return the sections of a grid, which pydantic checks.
+    """Check the tables of a grid with pydantic, and return them as its sections.
+
+    Args:
+        path: the grid file, for messages; it does not exist if the tables are not from a file.
 
     Raises:
-        ConfigError: the first problem, with its key and, in a file, its line.
+        ConfigError: a table is invalid. The message states the first problem with its key, and its line
+            in the file.
     """
     try:
         return GridFile.model_validate(table)
@@ -152,6 +165,7 @@ def _validated(path: Path, table: _Table) -> GridFile:
         if error["type"] == "extra_forbidden":
             problem = _unknown_key(keys, error["input"])
         else:
+            # pydantic's message without its end, which names classes
             message = error["msg"].partition(" or instance")[0]
             expected = _EXPECTED.get(str(keys[0])) or _EXPECTED.get(str(keys[-1])) or message
             problem = f"{'.'.join(map(str, keys))} is {error['input']!r}: {expected}"
@@ -215,14 +229,15 @@ def _grid_of_file(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
 
 
 def _relative_to_runs(values: _Table, folder: Path) -> _Table:
-    """Return parameters from a command line for runs that work in `folder`: paths relative to this
-    process's working folder become relative to `folder`.
+    """Return parameters from a command line for runs that work in `folder`: paths of existing files and
+    folders, which are relative to this process's working folder, become relative to `folder`.
     """
     adapted = dict(values)
     for name in ("dataset", "corpus", "system"):
         text = str(values.get(name) or "")
-        is_name = name == "system" and not text.endswith((".toml", *RECORDED))
-        if not text or is_name:  # a name such as bm25, or a module's attribute
+        # a system without such an ending is a name, such as bm25 or "module:attribute"
+        may_be_path = name != "system" or text.endswith((".toml", *RECORDED))
+        if not text or not may_be_path:
             continue
         path_here = expanded(text).absolute()
         path_in_folder = (folder / expanded(text)).absolute()
@@ -271,6 +286,7 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
     combinations = _without_excluded(crossed, excluded, notebook.defaults, notes)
     for entry in file.run:
         combinations.append({**fixed, **_with_types("[[run]]", entry, notebook)})
+    # of an empty file the only combination has no parameter
     is_file_empty = not fixed and not axes and not file.run
     if is_file_empty or not combinations:
         if excluded:
@@ -298,19 +314,25 @@ def _without_excluded(
     defaults: Mapping[str, Any],
     notes: list[str],
 ) -> list[_Table]:
-    """Return the combinations that no entry of `exclude` fits; a note is added for each entry that fits
-    none. A parameter that a combination leaves out has its default.
+    """Return the combinations that match no entry of `exclude`. A note is added for each entry that
+    matches no combination.
+
+    Args:
+        crossed: the combinations, as parameter -> value.
+        excluded: the entries of `exclude`, as parameter -> value.
+        defaults: the values of parameters that a combination leaves out.
+        notes: a list to which notes are added.
     """
     kept = []
-    fitting: set[int] = set()  # the numbers of the entries that exclude a combination
+    used_entries: set[int] = set()  # the numbers of the entries that exclude a combination
     for values in crossed:
         parameters = {**defaults, **values}
-        excluding = [i for i, entry in enumerate(excluded) if _matches(parameters, entry)]
-        fitting.update(excluding)
-        if not excluding:
+        matching = [i for i, entry in enumerate(excluded) if _matches(parameters, entry)]
+        used_entries.update(matching)
+        if not matching:
             kept.append(values)
     for i, entry in enumerate(excluded):
-        if i not in fitting:
+        if i not in used_entries:
             notes.append(f"exclude {entry} fits no combination")
     return kept
 
@@ -332,8 +354,12 @@ def _check_given_once(fixed: _Table, axes: Mapping[str, Sequence[_Table]]) -> No
 
 
 def _axis_entries(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
-    """Return the values of an axis as tables of parameters; a single value is of the parameter that
-    the axis is named after.
+    """Return each value of an axis as a table of parameters.
+
+    A value is such a table, or the value of the parameter that the axis is named after.
+
+    Raises:
+        ConfigError: the axis has the name of a section, mixes both kinds, or has a wrong value.
     """
     if name in GridFile.model_fields:
         raise ConfigError(
@@ -393,8 +419,10 @@ class _NamedCombinations(NamedTuple):
 def _name_combinations(
     combinations: Iterable[_Table], notes: list[str], folder: Path
 ) -> _NamedCombinations:
-    """Name the combinations of a grid. Those with the same parameters are one configuration, on which a
-    note is added.
+    """Return the combinations of a grid by the names of their configurations.
+
+    Combinations with the same parameters are one configuration, and a note on this is added to
+    `notes`. Paths in parameters are relative to `folder`.
 
     Raises:
         ConfigError: a configuration is invalid, or they differ in their data.
@@ -403,6 +431,7 @@ def _name_combinations(
     for combination in combinations:
         parameters = configuration(combination)
         name = config_name(parameters)
+        # `configuration` may drop the system; the baseline can be chosen by it
         with_system = {**parameters, "system": combination.get("system", "")}
         named.combinations.append((name, with_system))
         if name in named.runs:
@@ -575,8 +604,11 @@ def dataset_source(grid: Grid) -> DatasetSource | None:
 
 
 def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
-    """Load the dataset that a configuration names; it must have documents if the configuration cuts
-    chunks.
+    """Load the dataset that the parameters of a configuration name; paths are relative to `folder`.
+
+    Raises:
+        ConfigError, DataError: it cannot be loaded, or it has no documents though the configuration
+            cuts documents into chunks.
     """
     from ragbench.datasets import check_documents
     from ragbench.testsets.loader import load_dataset
@@ -591,8 +623,8 @@ def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
 
 
 def resolved_name(name: str, folder: Path) -> str:
-    """Return a name as a run in `folder` takes it: the path of an existing file or folder,
-    otherwise the name unchanged ("" too).
+    """Return the path of the file or folder in `folder` that a parameter names; if there is none, the text
+    is a name of another kind, such as "pydoc" or "", and is returned unchanged.
 
     Raises:
         ConfigError: there is no such file in `folder`, but there is one in the folder in which this

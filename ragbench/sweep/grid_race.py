@@ -92,14 +92,15 @@ class Contest:
         """Return a sentence that estimates how much a race saves: the fraction of the evaluations that it
         takes, by simulated races on the stored scores of earlier runs.
 
-        With fewer than three configurations that have scores, the sentence reports that there is no
+        With fewer than three configurations that have scores, the sentence states that there is no
         estimate.
         """
         stored_scores: dict[str, Sequence[float | None]] = {}
         for name in self.race.scores:
             with suppress(DataError, ConfigError):  # it has no result yet
                 stored_scores[name], _ = self._stored_scores(name, len(self.race.draws))
-        # Only the configurations with the fewest unscored questions are raced.
+        # Only the configurations with the fewest unscored questions are raced: one that an earlier
+        # race has dropped answered few questions.
         n_unscored = {name: values.count(None) for name, values in stored_scores.items()}
         fewest = min(n_unscored.values(), default=0)
         scores = {name: stored_scores[name] for name, n in n_unscored.items() if n == fewest}
@@ -107,18 +108,18 @@ class Contest:
             return (
                 "the savings of a race cannot be estimated: there are no stored scores to race on"
             )
-        used = replace(self.race, scores=scores).simulate()
+        fraction_asked = replace(self.race, scores=scores).simulate()
         return (
-            f"a race takes about {used:.0%} of the evaluations, by 50 races on the stored scores of "
+            f"a race takes about {fraction_asked:.0%} of the evaluations, by 50 races on the stored scores of "
             f"{len(scores)} configurations and {self.race.sizes[-1]} questions"
         )
 
     def _stored_scores(self, name: str, n_draws: int) -> tuple[list[float | None], float | None]:
-        """Return the stored scores of a configuration in the order of the race, None for an unscored
-        question, and its dollars per question, None if unknown.
+        """Return the stored scores of a configuration on the first `n_draws` draws, None for an unscored
+        question, and its cost per question in dollars, None if unknown.
 
-        The questions are in the first `n_draws` draws. A draw is a question, or several that are
-        asked together, such as the turns of a conversation (`draws_of`).
+        The scores are in the order of the race. A draw is a question, or several that are asked
+        together, such as the turns of a conversation (`draws_of`).
         """
         result = load_result(self.folder.path / name)
         rows = only(result.scores, self.race.measure).dropna()
@@ -184,12 +185,13 @@ class Contest:
         write_durably(self.folder.path / RACE, json.dumps(record, ensure_ascii=False) + "\n")
 
     def _unfinished(self, jobs: Mapping[str, Job], n_draws: Mapping[str, int]) -> dict[str, Job]:
-        """Return configuration -> job, for each one that has not yet answered its questions of a round.
+        """Return configuration -> the job of a round, without configurations that have answered the
+        round's questions already. The order is that of `n_draws`.
 
         Args:
-            jobs: of the configurations that may still be asked; others are left out.
-            n_draws: configuration -> how many draws (questions) it answers in this round; the
-                result has the same order.
+            jobs: configuration -> its job; configurations without one are left out.
+            n_draws: configuration -> how many draws it answers up to the end of the round. A draw is a
+                question, or several that are asked together.
         """
         unfinished = {}
         for name, n in n_draws.items():
@@ -201,14 +203,21 @@ class Contest:
         return unfinished
 
     def _after_round(self, race: Race, n_draws: Mapping[str, int], end: int) -> Race:
-        """Return the race with the scores of a round, which ends at the draw `end`. The cost per
-        question is kept from the first round.
+        """Return the race with the scores that the results in the folder have after a round.
+
+        The costs per question are those of the first round.
+
+        Args:
+            race: as it was before the round.
+            n_draws: configuration -> how many draws it has answered. A draw is a question, or several
+                that are asked together.
+            end: the number of draws up to the end of the round.
         """
         scores, costs = dict(race.scores), dict(race.costs)  # by configuration
-        is_first = race.drawn == 0
+        is_first_round = race.drawn == 0
         for name, n in n_draws.items():
             scores[name], cost = self._stored_scores(name, n)
-            if cost is not None and is_first:
+            if cost is not None and is_first_round:
                 costs[name] = cost
         return replace(race, scores=scores, costs=costs, drawn=end)
 
@@ -220,8 +229,11 @@ class Contest:
         write_durably(path, notebook_text(notebook))
 
     def _job_of_round(self, job: Job, n_draws: int) -> Job:
-        """Return a job for one round of the race, in place of the whole evaluation `job`: its notebook, a
-        single cell, evaluates the questions of the first `n_draws` draws by the measure of the race.
+        """Return a job that evaluates a configuration for one round of the race, on the first `n_draws`
+        draws of questions and by the race's measure alone.
+
+        It is made from the `job` of the whole evaluation, whose notebook is replaced by one with a
+        single cell, a call of `answer_round`.
         """
         digest = digest_of(_NOTEBOOK)[0]
         return replace(
@@ -233,17 +245,17 @@ class Contest:
 
 
 def _draws_to_answer(race: Race, end: int) -> dict[str, int]:
-    """Return configuration -> how many draws (questions) it answers in a round, which ends at the draw
-    `end`. Configurations that were dropped are left out.
+    """Return configuration -> how many draws it must have answered after a round; configurations that
+    were dropped are left out. A draw is a question, or several that are asked together.
 
-    A configuration that has led at some time answers all draws, as the others are compared with it. The
-    configuration that is nearest to being dropped comes first: the one with the most capital (the
-    evidence against it, as a bettor's gain).
+    A configuration answers the first `end` draws. One that has led at some time answers all, because
+    the others are compared with it. The configuration that is nearest to being dropped comes first:
+    the one with the most evidence against it (the "capital" of a bettor against it).
     """
     names = list(race.scores)
-    nearest_first = np.argsort(-race.drops.capital, kind="stable")  # numbers in `names`
+    nearest_to_drop = np.argsort(-race.drops.capital, kind="stable")  # numbers in `names`
     n_draws = {}
-    for number in nearest_first:
+    for number in nearest_to_drop:
         name = names[number]
         if name in race.stopped:
             continue
@@ -259,15 +271,16 @@ def contest_of(
     measure: str,
     margin: float,
 ) -> Contest:
-    """Return the race of a grid's configurations by a measure, as far as it came in the folder.
+    """Return the race of a grid's configurations by a measure: the one that was interrupted in this
+    folder, if nothing has changed since, else a new one.
 
     Args:
-        grid: with a notebook that has the parameters of evaluate.ipynb.
-        folder: of the sweep.
-        sources: what each result is made from.
-        measure: that decides; "auto" = evidence recall where the questions have evidence, else
-            nDCG@10.
-        margin: the loss in it that does not matter.
+        grid: its notebook must have the parameters of evaluate.ipynb.
+        folder: the folder of the sweep.
+        sources: configuration -> what its result is made from.
+        measure: the measure that decides; "auto" is evidence recall if the questions have evidence,
+            else nDCG@10.
+        margin: the loss in the measure that does not matter.
 
     Raises:
         ConfigError: a race is not possible.
@@ -279,10 +292,12 @@ def contest_of(
     if measure == "auto":
         has_evidence = any(case.evidence for case in data.cases)
         measure = "span_recall_auc" if has_evidence else "nDCG@10"
-    [loaded] = load_measures((measure,))  # its name as in scores; `measure` may be of the user
-    race = Race(loaded.name, margin, draws_of(data, spec.seed), dict.fromkeys(grid.runs, ()))
-    race.values  # noqa: B018  # refuses a measure that is not one from 0 to 1
-    # what decides the requests: a stored race of something else is not continued
+    # `measure` may name a function of the user, such as "module:function"
+    [loaded_measure] = load_measures((measure,))
+    no_scores: dict[str, Sequence[float | None]] = dict.fromkeys(grid.runs, ())
+    race = Race(loaded_measure.name, margin, draws_of(data, spec.seed), no_scores)
+    race.values  # noqa: B018  # raises an error for a measure that is not from 0 to 1
+    # everything that decides the requests: a stored race made from something else is not continued
     parts = json.dumps([grid.runs, sources, race.measure, margin, race.draws], sort_keys=True)
     made_from = hashlib.sha256(parts.encode()).hexdigest()
     stored_race, stored_from = load_race(folder.path)
@@ -324,17 +339,18 @@ def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
 
 
 def answer_round(values: Mapping[str, Any]) -> Result:
-    """Evaluate a configuration on the questions of a race's rounds so far, by the race's measure alone,
-    and save the result. The notebook of a race calls this.
+    """Evaluate a configuration on the questions that a race has asked up to this round, by the race's
+    measure alone, and save the result. The notebook of a round calls this.
 
     Args:
-        values: the global variables of the notebook: the parameters of the configuration and of
-            its job (`Contest._job_of_round`).
+        values: the global variables of the notebook: the parameters of the configuration, and those
+            that `Contest._job_of_round` has added (the measure and the number of draws).
     """
     names = {*EvaluationSpec.model_fields, *OF_PIPELINE, "dataset", "corpus", "split", "system"}
     parameters = {name: values[name] for name in names if name in values}
     spec = spec_of(parameters)
     data = select_questions(load_named(parameters, Path()), spec)
+    # a draw is a list of questions that are asked together
     draws = draws_of(data, spec.seed)[: values[DRAWS]]
     questions = data.select([*chain.from_iterable(draws)])
     system = system_of(parameters, data)

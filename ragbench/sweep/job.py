@@ -121,11 +121,12 @@ def make_job(
     stamp: Mapping[str, Any],
     allow_failed: bool = False,
 ) -> Job:
-    """Return the job of one run into a sweep's folder, under the settings in force; one with a
-    `source` gets the parameter `results_dir`. The other arguments are fields of `Job`.
+    """Return the job of a run whose files go into a sweep's folder, with the settings in force.
+
+    A job with a `source`, which leaves a result, gets the parameter `results_dir`, the folder for it.
+    The other arguments are fields of `Job`.
     """
     staging = folder.staging(name)
-    # a run that leaves a result is told where: relative to the folder that it works in
     all_parameters = dict(parameters)
     if source is not None:
         all_parameters["results_dir"] = relative(staging / name, place.cwd)

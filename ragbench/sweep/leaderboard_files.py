@@ -19,8 +19,16 @@ if TYPE_CHECKING:
 def leaderboard_texts(
     board: Path, results: Results, table: pd.DataFrame, baseline: str
 ) -> dict[Path, str]:
-    """Return the texts of leaderboard.csv (the path `board`) and leaderboard.md by their paths, the latter
-    with the conclusion before its table and the reasons of a race after it.
+    """Return path -> text of the files leaderboard.csv and leaderboard.md.
+
+    leaderboard.md has the conclusion, the table and, after a race, the reasons why configurations
+    were dropped.
+
+    Args:
+        board: the path of leaderboard.csv.
+        results: the compared results.
+        table: their leaderboard.
+        baseline: the configuration that the others are compared with; "" is the first by name.
     """
     from ragbench.report import conclusion_markdown, leaderboard_markdown
 

@@ -44,12 +44,12 @@ def is_installed(path: Path) -> bool:
 
 
 def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
-    """Copy the notebooks that come with ragbench, to be opened and changed, and give the copies'
-    paths.
+    """Copy the notebooks that come with ragbench into a folder, to be opened and changed. Return the
+    paths of the copies.
 
     Raises:
-        ConfigError: without `force`, where a file of that name is there with other content; nothing
-            is written then.
+        ConfigError: a file of that name is there with other content, and `force` is False; nothing is
+            written then.
     """
     texts = {folder / path.name: path.read_bytes() for path in sorted(packaged().glob("*.ipynb"))}
     for path, text in texts.items():
@@ -88,7 +88,7 @@ class Notebook:
         typed_values = {}
         for name, value in values.items():
             types = self.types[name]
-            if [*types] == [str]:  # ragbench's parameter of this name may take more types
+            if [*types] == [str]:  # an option of ragbench may be a list or a table, too
                 types = parameter_types(name) or types
             typed_values[name] = typed(name, value, types)
         return {**self.defaults, **typed_values}
@@ -184,12 +184,12 @@ def _read_parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str,
 
 
 def in_place(source: str, cwd: Path, folder: Path) -> str:
-    """Return the cell of parameters that papermill has put into a notebook, with other relative paths: they
-    start from `folder`, where the notebook lies, instead of from `cwd`, where it ran.
+    """Return the cell of parameters that papermill has put into a notebook, with paths relative to
+    `folder`, where the notebook is, instead of to `cwd`, where it ran.
 
     So an executed notebook can be run again in its folder. A text is a path if something with this name
-    exists in `cwd`; the value of `results_dir` always is. The parameters `criteria` and `measures` hold several
-    names between commas, which are looked at one by one. Any other text stays.
+    exists in `cwd`, or if it is the value of `results_dir`. The parameters `criteria` and `measures`
+    hold several names between commas, each of which may be a path. Other texts are unchanged.
 
     >>> in_place('results_dir = "../results/mine/bm25"', Path("/home/me/notebooks"), Path("/home/me/results/mine"))
     'results_dir = "bm25"'
@@ -198,13 +198,12 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
     for node in ast.parse(source).body:
         match node:
             case ast.Assign([target, *_], ast.Constant(str(value))):
-                is_on_one_line = node.lineno == node.end_lineno
-            case _:
+                name = ast.unparse(target)
+            case _:  # not the assignment of a text
                 continue
-        name = ast.unparse(target)
-        moved = ",".join(
-            _with_moved_path(part, name, cwd, folder) for part in parts_of(value, name)
-        )
+        moved_parts = [_with_moved_path(part, name, cwd, folder) for part in parts_of(value, name)]
+        moved = ",".join(moved_parts)
+        is_on_one_line = node.lineno == node.end_lineno
         if is_on_one_line and moved != value:
             lines[node.lineno - 1] = f"{name} = {json.dumps(moved, ensure_ascii=False)}"
     return "\n".join(lines)

@@ -113,10 +113,10 @@ def plan(
 def _foreseen_requests(
     grid: Grid, names: Iterable[str], settings: Settings, notes: list[str]
 ) -> DryRun:
-    """Return the requests to models that configurations would send, by a dry run; none, with a note, if
-    their notebook lacks a parameter without which they cannot be foreseen.
+    """Return the requests to models that configurations would send, by a dry run.
 
-    Warnings about judges during the dry run are added to `notes`, too.
+    If the notebook of the grid lacks a parameter that a dry run needs, no request is returned, and a
+    note is added to `notes`. Warnings about judges in the dry run are added to `notes`, too.
     """
     asking = _configurations_that_ask(grid, names)  # their parameters
     missing = _missing_parameter(grid)  # a name, or "" if none is missing
@@ -144,7 +144,8 @@ def open_sweep(
     overrides: Sequence[str] = (),
 ) -> tuple[Grid, list[str], SweepFolder, Settings]:
     """Read a grid file and return (the grid, the names of its chosen configurations, the folder of its
-    sweep, the settings): the settings count costs on the account of this folder.
+    sweep, the settings with which it runs). All sweeps into this folder share one account of costs,
+    which is set in the settings.
 
     Args:
         grid_file: as for `read_grid`, with its `overrides`.
@@ -197,14 +198,14 @@ def ask_in_batches(
 def check_batches(
     grid: Grid, names: Iterable[str], settings: Settings, log: Callable[[str], None]
 ) -> None:
-    """Refuse to send requests again that are in batches of an earlier command, and log which other
-    batches are on their way.
+    """Check that this sweep does not pay again for requests that an earlier command has sent as batches
+    and whose replies have not come yet. Log these batches if they have other requests.
 
-    Nothing is checked without the reply store, into which batches are collected, or if no
-    configuration sends requests; if they cannot be foreseen, batches are only logged.
+    If the requests of this sweep cannot be foreseen, the batches are only logged. Nothing is done
+    without the reply store, or if no configuration sends requests.
 
     Raises:
-        ConfigError: configurations would ask for the same; nothing has been sent then.
+        ConfigError: a batch has a request that this sweep would send.
     """
     asking = _configurations_that_ask(grid, names)
     if settings.replies != "on" or not asking:
@@ -260,8 +261,8 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
     nothing is sent. Indexes and searches are computed, and stay in the cache for the sweep.
     """
     with dry_run() as requests, searched(folder), in_force(settings):
-        # Configurations that retrieve alike follow each other, so that the chunks and the index of
-        # one system are in memory at a time.
+        # Configurations that retrieve alike follow each other, so that only one system has its chunks
+        # and its index in memory.
         in_order = sorted(asking, key=_retrieval_key)
         for _, group in itertools.groupby(in_order, key=_retrieval_key):
             alike = list(group)
@@ -299,10 +300,11 @@ def _with_paths_from_here(parameters: Mapping[str, Any], folder: Path) -> dict[s
 
 
 def _path_from_here(name: str, value: Any, folder: Path) -> Any:
-    """Return a parameter's value with its path, if it has one, as this process finds it: a system's
-    file, or a folder at the end of a text such as "dense:models/mine". Other values are unchanged.
+    """Return a parameter's value in which a path that exists in `folder`, the folder of the grid, is
+    preceded by this folder, so that this process finds it. Other values are unchanged.
 
-    `folder` is the folder that paths in the grid are relative to.
+    Paths are the file of a `system`, and a folder at the end of a retrieval parameter, such as
+    "dense:models/mine".
     """
     if name == "system" and value.endswith((".toml", *RECORDED)):
         return resolved_name(value, folder)

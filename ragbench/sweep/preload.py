@@ -51,9 +51,9 @@ _BEFORE = dict(os.environ)
 def packages_of(runs: Collection[Mapping[str, Any]]) -> list[str]:
     """Return the modules to import once, before the runs are forked, instead of in each run.
 
-    They are packages of models that every run must load, as it computes values that are never stored: the vectors
-    of questions, whose search is timed, and a reranking. With more than two runs a warm-up is among them;
-    it takes the time that it saves in two.
+    They are the packages of embedding models and rerankers. Every run needs them, even if the vectors
+    of chunks are stored: the vectors of questions and the reranking are computed in each run. For more
+    than two runs `ragbench.sweep.warmup` is added, which takes as long as it saves in two.
 
     Args:
         runs: a table, parameter -> value, for each configuration.
@@ -65,7 +65,8 @@ def packages_of(runs: Collection[Mapping[str, Any]]) -> list[str]:
     for parameters in runs:
         # "dense:wordllama" -> "dense" and "wordllama"; "bm25" has no model
         kind, _, model = str(parameters.get("retriever")).partition(":")
-        if kind in ("dense", "hybrid") and model != "minilm":  # which needs only what all import
+        # minilm is part of ragbench
+        if kind in ("dense", "hybrid") and model != "minilm":
             packages.add("wordllama" if model == "wordllama" else "sentence_transformers")
         if parameters.get("reranker"):
             packages.add("sentence_transformers")
@@ -115,7 +116,7 @@ def begin(
     threadpool_limits(threads)
     if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself
         sys.modules["numpy.random"].seed()
-    # modules that are imported here, such as pandas, ask whether they are in a notebook
+    # pandas and others look for this function at their import, to learn that they are in a notebook
     vars(builtins)["get_ipython"] = _get_ipython
     from ragbench.sweep.worker import run_job
 

@@ -35,7 +35,7 @@ _THREADS = (
     "VECLIB_MAXIMUM_THREADS RAYON_NUM_THREADS"
 ).split()
 
-_hiding = threading.Lock()
+_hiding_lock = threading.Lock()  # only one thread at a time replaces "__main__"
 
 
 class Outcome(NamedTuple):
@@ -73,8 +73,10 @@ class _Running:
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use: the smaller of its affinity (or of all
-    cores, where a system has none) and the quota of its container, and at least 1.
+    """Return the number of cores that this process may use, at least 1.
+
+    It may use the cores of its affinity (all cores, if the system knows no affinity), but not more
+    than the quota of its container allows.
     """
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
@@ -153,7 +155,14 @@ class LocalExecutor:
         fork: bool = True,
         log: Callable[[str], None] = print,
     ) -> None:
-        """Choose how processes start: as forks of a prepared process, or each as a new Python."""
+        """Choose how processes start: as forks of a prepared process, or each as a new Python.
+
+        Args:
+            packages: modules that the prepared process imports.
+            side_by_side: how many runs are at work at a time.
+            fork: False starts a new Python for each run, as do systems other than Linux.
+            log: shows a message to the user.
+        """
         self.side_by_side = side_by_side
         self._log = log
         self._running: list[_Running] = []
@@ -161,7 +170,7 @@ class LocalExecutor:
         if fork and sys.platform == "linux":
             self._context = multiprocessing.get_context("forkserver")
             self._context.set_forkserver_preload([preload.__name__, *packages])
-            _reap_at_exit()
+            _reap_at_exit()  # the prepared process ends with this one
 
     def start(self, job: Job) -> None:
         """Start the process of one run.
@@ -191,9 +200,9 @@ class LocalExecutor:
                     )
 
     def ended(self) -> list[Outcome]:
-        """Return how the runs ended that have ended since the last call; [] if none has.
+        """Return the outcome of each run that has ended since the last call; [] if none has.
 
-        A run has ended also if it exceeds its time limit; its process is killed here.
+        A run that exceeds its time limit is ended here: its process is killed.
         """
         outcomes = []
         for run in list(self._running):
@@ -219,16 +228,19 @@ class LocalExecutor:
         self._running = []
 
     def _start_process(self, job: Job) -> _Running:
-        """Start the process of a run, with its part of the cores, and return its handle."""
+        """Start the process of a run, which may use its part of the cores, and return its handle."""
         receiver, sender = self._context.Pipe(duplex=False)  # the run sends, this process receives
         threads = threads_of(self.side_by_side, os.environ)
-        # the job's variables win over this process's, the number of threads over both
-        environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
+        # the job's variables replace this process's; the number of threads is set in any case
+        environment = {**os.environ, **job.environment}
+        environment |= dict.fromkeys(_THREADS, str(threads))
         environment["RAGBENCH_PROGRESS"] = str(job.progress)
         process = self._context.Process(  # type: ignore[attr-defined]
             target=preload.begin, args=(job.to_json(), environment, threads, sender)
         )
-        with sender, _without_main():  # this process closes its copy of the sender afterwards
+        # This process closes its copy of the sender after the start. The new process must not run the
+        # user's script again.
+        with sender, _script_hidden():
             process.start()
         now = time.monotonic()
         deadline = float("inf")
@@ -241,14 +253,15 @@ class LocalExecutor:
 def _reap_at_exit() -> None:
     """Make this process wait at its end for the process that runs are forked from.
 
-    Then `time` and the accounting of a machine include the runs. The standard library's own tests
-    end that process by the same method.
+    Then `time` and the accounting of a machine include the runs.
     """
-    stop = getattr(forkserver._forkserver, "_stop", None)  # private, so it may be missing
+    # ends the process and waits for it; it is private, so it may be missing
+    stop = getattr(forkserver._forkserver, "_stop", None)
     owner = os.getpid()
 
     def reap() -> None:
-        if stop is not None and os.getpid() == owner:  # a fork of this process inherits `reap`
+        # a fork of this process inherits `reap`, and must not stop the server
+        if stop is not None and os.getpid() == owner:
             with suppress(OSError):
                 stop()
 
@@ -256,11 +269,13 @@ def _reap_at_exit() -> None:
 
 
 @contextmanager
-def _without_main() -> Iterator[None]:
-    """Hide the user's script during the block: multiprocessing would import the module "__main__" again in
-    each process that it starts, and so run the script.
+def _script_hidden() -> Iterator[None]:
+    """Replace the module "__main__" by an empty one during the block.
+
+    multiprocessing imports the module "__main__" in each process that it starts, which would run
+    the user's script again.
     """
-    with _hiding:
+    with _hiding_lock:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:

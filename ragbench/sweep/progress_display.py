@@ -23,10 +23,10 @@ class Progress(progress.Progress):
         self._line_of_run = ""
 
     def look_at(self, files: Iterable[Path]) -> None:
-        """Show the progress of one run that is at work: of the first whose file has a line.
+        """Show the progress of one of the runs that are at work, next to the progress of the sweep.
 
-        Each run at work writes its line of progress into a file; `files` are these files. Without a
-        line in any of them, only the progress of the sweep is shown.
+        Each run writes a line on its progress into one of the `files`. The first line that is found is
+        shown; without any, only the progress of the sweep is shown.
         """
         self._line_of_run = ""
         for file in files:

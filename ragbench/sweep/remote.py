@@ -32,6 +32,7 @@ from ragbench.systems.named_systems import system_digest
 
 _MOST_INPUT, _MOST_OUTPUT = 2**30, 2**28  # bytes
 _SECRET = re.compile(r"://[^/\s\"'@\\]+@")
+_MIN_SECRET = 8  # characters; a shorter value may be in a job by chance
 _SECRET_NAME = re.compile(r"KEY$|TOKEN$|SECRET$|PASSWORD$|^RAGBENCH_DATABASE$")
 
 
@@ -50,7 +51,17 @@ class Packer:
     """
 
     def __init__(self, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
-        """Zip the inputs of all jobs, and check that no secret would travel; see the class."""
+        """Zip the input files of all jobs, and check that no job holds a secret.
+
+        Args:
+            jobs: the jobs of one sweep, at least one.
+            store: the identity of the database that the workers must share with this process; ""
+                if they need none.
+            packages: the modules that each worker imports once, before its runs.
+
+        Raises:
+            ConfigError: the inputs are larger than 1 GiB, or a job holds a secret.
+        """
         self._store = store
         self._packages = list(packages)
         jobs = list(jobs)
@@ -59,15 +70,16 @@ class Packer:
         for job in jobs:
             inputs.update(_input_paths(job))
             folders.update((job.staging, job.cwd, job.started_in))
-        self._base = Path(os.path.commonpath([*folders, *inputs]))  # the folder of all of them
+        # the deepest folder that holds all of them; paths are sent relative to it
+        self._base = Path(os.path.commonpath([*folders, *inputs]))
         for job in jobs:
             _check_secrets(job.name, self._moved(job), job.text)
         sweep_folder = jobs[0].staging.parent
         self.inputs = _zipped(inputs, self._base, without=sweep_folder)
 
     def packed(self, job: Job) -> dict[str, Any]:
-        """Return the arguments of `execute`; with the journal of the job, if its staging folder has
-        one.
+        """Return a job as the argument `task` of `execute`, which can be sent to a worker. It has the
+        journal (the answers of an interrupted run), or None if there is none.
         """
         journal = job.results / JOURNAL
         return {
@@ -169,11 +181,11 @@ def _files_of_run(job: Job) -> dict[str, bytes]:
 
 
 def unpack(reply: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
-    """Write the files of a run on a worker to its staging folder, and return how it ended. `reply` is what
-    `execute` returned there.
+    """Write the files that a worker returned to the staging folder of a job, and return how the run
+    ended. `reply` is what `execute` returned on the worker.
 
     Raises:
-        SweepError: a file does not belong there.
+        SweepError: a file is neither the notebook of the job nor in the folder of its result.
     """
     for name, content in reply["files"].items():
         path = PurePosixPath(name)
@@ -200,7 +212,11 @@ def check_versions(ours: Mapping[str, str], theirs: Mapping[str, str], who: str)
 
 
 def _check_source(job: Job) -> None:
-    """Refuse a notebook or a dataset that differs from the one that the result would name."""
+    """Refuse a system or a dataset on this worker that differs from that of the sweep.
+
+    Raises:
+        SweepError: it differs.
+    """
     source = job.source or {}
     system = str(job.parameters.get("system", ""))
     if system and system_digest(system, job.cwd) != source.get("system_sha256"):
@@ -222,7 +238,8 @@ def _check_secrets(name: str, job: str, notebook: str) -> None:
     credentials.
     """
     for variable, value in os.environ.items():
-        if _SECRET_NAME.search(variable) and len(value) > 7 and value in job + notebook:
+        is_secret = bool(_SECRET_NAME.search(variable)) and len(value) >= _MIN_SECRET
+        if is_secret and value in job + notebook:
             raise ConfigError(
                 f"{name} holds the value of {variable}, which would travel; let each worker read "
                 "the variable"
@@ -247,19 +264,19 @@ def _paths_named_by(text: str, name: str, cwd: Path) -> list[str]:
     """Return the files and folders in `cwd` that a value of a parameter names, as relative paths; [] if it
     names none.
 
-    "models/mine" and "dense:models/mine" name a path, "package.module:attribute" the file of the module
-    or the folder of the package.
+    "models/mine" and "dense:models/mine" name a path; "package.module:attribute" names the folder
+    of the package, "module:attribute" the file of the module.
 
     Args:
         text: the value, or one of several in it.
-        name: of the parameter, as the values of some are always paths.
+        name: the parameter; the values of `dataset` and `corpus` may be paths without a slash.
         cwd: the folder in which the run works.
     """
-    before_colon, colon, path = text.rpartition(":")
+    before_colon, _, path = text.rpartition(":")
     if path and not expanded(path).is_absolute() and is_path(path, name, cwd):
         return [path]
-    module = before_colon.partition(":")[0].partition(".")[0]
-    if not (colon and module):
+    module = before_colon.partition(":")[0].partition(".")[0]  # the package, or the module
+    if not module:
         return []
     return [file for file in (f"{module}.py", module) if (cwd / file).exists()]
 

@@ -181,8 +181,8 @@ def sweep(
             else:
                 check_batches(grid, to_run, settings, session.log)
             session.remember_code(imports)
-            local, opened = session.executors(executor, to_run, jobs, fork=fork)
-            with opened as executor_of_runs:
+            local, executor_context = session.executors(executor, to_run, jobs, fork=fork)
+            with executor_context as executor_of_runs:
                 result = session.run(to_run, executor_of_runs, skipped, contest)
             result = replace(result, notes=(*notes, *result.notes))
             if only:
@@ -302,11 +302,11 @@ class _Session:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def check_others(self, *, compare_all: bool) -> list[str]:
-        """Return a note on results in the folder that are not of this grid: whether they are compared, too.
-        [] if there are none.
+        """Return a note that states whether results in the folder that are not of this grid are compared
+        too; [] if there are no such results.
 
         Raises:
-            SweepError: such a result would be compared, and is on other data.
+            SweepError: they would be compared, but one of them is on other data than this grid.
         """
         others = self.folder.others(self.grid.runs)
         if not others:
@@ -316,11 +316,10 @@ class _Session:
         is_compared = compare_all or has_tables  # a notebook of tables reads all of them
         if not is_compared:
             return [f"not compared, because not in this grid: {names}; --all compares them too"]
-        fingerprint = self.fingerprint
         for name in others:
             source = self.folder.config(name).get("source", {})
-            other = source.get("dataset_fingerprint", fingerprint)
-            if other != fingerprint:
+            other = source.get("dataset_fingerprint", self.fingerprint)  # if unknown: the same
+            if other != self.fingerprint:
                 raise SweepError(
                     f"{self.folder.path} holds {name}, which is not in this grid and was measured "
                     f"on other data (fingerprint {str(other)[:12]}); delete it, or use another "
@@ -329,8 +328,10 @@ class _Session:
         return [f"compared too, though not in this grid: {names}"]
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
-        """Return configuration -> the job that runs it. Its environment names the snapshot, a copy of the
-        input files at the start of the sweep.
+        """Return configuration -> the job that runs it.
+
+        An environment variable of the job names the snapshot, so that its run reads the input files
+        as they were at the start of the sweep.
 
         Args:
             names: the configurations to run.
@@ -344,6 +345,7 @@ class _Session:
         notebook = self.grid.notebook
         cwd = working_folder(self.grid)
         place = Place(notebook.path, notebook.text, cwd, self.grid.run_timeout)
+        # goes into the metadata of each executed notebook
         stamp = {"grid": relative(self.grid.path.resolve(), self.folder.path)}
         jobs = {}
         for name in names:
@@ -391,6 +393,7 @@ class _Session:
         from ragbench.sweep.cluster import DaskExecutor
         from ragbench.sweep.remote import Packer
 
+        # the database that the workers must share with this process, or ""
         store = budget.check_shared(address, configurations, self.settings)
         packer = Packer(to_run.values(), store, packages)
         return local, DaskExecutor(address, packer, jobs, self.log)
@@ -402,11 +405,14 @@ class _Session:
         skipped: Sequence[str],
         contest: Contest | None,
     ) -> SweepResult:
-        """Run the race, if there is one (`contest`), then the jobs of the configurations that are left.
+        """Run the race of the configurations, if there is one, and then the jobs of those that it did not
+        drop.
 
         Args:
             to_run: configuration -> its job.
+            executor: runs the jobs.
             skipped: configurations that are finished already.
+            contest: the race; None without one.
 
         Returns:
             The configurations that finished, failed or were not begun, and a note on the race.
@@ -448,10 +454,10 @@ class _Session:
 
 @contextmanager
 def _stop_reported(session: _Session) -> Iterator[None]:
-    """Log how many configurations are finished if the user stops the sweep (Ctrl-C) during the block, and
-    raise the KeyboardInterrupt on.
+    """Log how many configurations are finished if the user stops the sweep (Ctrl-C) during the block.
 
     Raises:
+        KeyboardInterrupt: the user stopped the sweep.
         SweepError: the folder cannot be written.
     """
     try:
@@ -472,11 +478,12 @@ def _stop_reported(session: _Session) -> Iterator[None]:
 def _compare(
     session: _Session, result: SweepResult, executor: LocalExecutor, *, compare_all: bool
 ) -> SweepResult:
-    """Write the leaderboard and execute the comparison notebook; return the result with both.
+    """Compare the finished configurations: write the leaderboard and execute the comparison notebook.
+    Return `result` with the paths of both.
 
-    Without any finished configuration, the result only has a note on that. If a configuration wrote
+    If no configuration is finished, a note on this is added instead. If a configuration wrote
     tables of its own in place of a result, there is no leaderboard, and only a comparison notebook
-    of the user can compare them.
+    that the user wrote is executed. An error in the comparison is an entry of `result.failed`.
     """
     if not (result.finished or result.skipped):
         return _with_notes(result, ["no configuration succeeded, so there is nothing to compare"])
@@ -487,8 +494,9 @@ def _compare(
     save_roles(folder.path, grid.baseline, sorted(left_out))
     paths = compared_folders(folder.path)
     if any(map(tables_of, paths)):
-        is_of_ragbench = grid.compare and grid.compare.path.name == "compare.ipynb"
-        if is_of_ragbench or len(paths) < 2:
+        # ragbench's own compare.ipynb reads results only
+        is_for_results = grid.compare and grid.compare.path.name == "compare.ipynb"
+        if is_for_results or len(paths) < 2:
             return result
         return _with_comparison(session, result, executor, "", {})
     board = folder.path / "leaderboard.csv"
@@ -515,19 +523,21 @@ def _with_comparison(
     baseline: str,
     board_texts: Mapping[Path, str],
 ) -> SweepResult:
-    """Write the leaderboard and execute the comparison notebook; return the result with the notebook.
+    """Write the leaderboard and execute the comparison notebook; return `result` with the path of the
+    executed notebook, or with the error if it failed.
 
     The notebook is not executed if it was made from the same results before, or if the grid has
-    none.
+    no comparison notebook: then only the leaderboard is written.
 
     Args:
-        baseline: the configuration that the others are compared with.
+        baseline: the configuration that the others are compared with; "" is the first by name.
         board_texts: path -> text of the files of the leaderboard; {} if there is none.
     """
     grid, folder = session.grid, session.folder
     if grid.compare is None:
         write_changed(board_texts)
         return result
+    # is kept in the executed notebook, and states what it was made from
     stamp = {
         "baseline": baseline,
         "notebook_sha256": grid.compare.digest,

@@ -24,7 +24,7 @@ from ragbench.evaluation.folder import JOURNAL, compared_folders
 from ragbench.files import STAGING, flush_folder, locked, read_json, swap_in
 
 COMPARISON = "comparison"
-_ONE = f"{STAGING}lock-"  # of one configuration
+_LOCK_OF_ONE = f"{STAGING}lock-"  # the beginning of the lock files of configurations
 _BEGIN_S = 60.0
 
 
@@ -50,11 +50,13 @@ class SweepFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other sweeps out during the block, and clear away what dead ones left.
+        """Keep other sweeps out of the folder during the block, and remove what killed sweeps left.
 
-        A sweep of all configurations holds the lock of the folder, and the locks of all configurations
-        that other sweeps have locked in it, now or before. A sweep with `only` some configurations holds their locks,
-        so that several can work side by side; it holds the lock of the folder only while it takes them.
+        There is a lock of the folder and one for each configuration. A sweep of all configurations
+        holds the lock of the folder, and takes each lock of a configuration whose file is there, so
+        that it fails while a sweep with `only` is at work. A sweep with `only` some configurations
+        holds the locks of these, so that several can work side by side; it holds the lock of the
+        folder only while it takes them.
 
         Raises:
             SweepError: another sweep is at work here.
@@ -63,8 +65,9 @@ class SweepFolder:
             with ExitStack() as folder_lock:  # released at the end of this block
                 self._lock(folder_lock, "lock", _BEGIN_S if self.only else 0)
                 names: Sequence[str] = self.only
-                if not self.only:  # all configurations that another sweep has locked
-                    names = [path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")]
+                if not self.only:
+                    lock_files = self.path.glob(f"{_LOCK_OF_ONE}*")
+                    names = [path.name.removeprefix(_LOCK_OF_ONE) for path in lock_files]
                 for name in names:
                     self._lock(locks, f"lock-{name}", 0)
                 if not self.only:
@@ -94,22 +97,22 @@ class SweepFolder:
             ) from exc
 
     def clear(self) -> None:
-        """Remove the staging folders (of unfinished runs) that other processes left behind; with `only`,
-        the runs of its configurations.
+        """Remove the staging folders of unfinished runs, of any process, but keep their journals. If there
+        are `only` some configurations, the folders of other configurations stay.
 
-        The caller holds the lock, and its runs have not begun or are over.
+        The caller must hold the lock, and no run of this process may be at work.
         """
         own_stems = {f"{STAGING}{name}" for name in self.only}
-        for left in self.path.glob(f"{STAGING}*"):
-            if not left.is_dir():  # lock files have such names, too
+        for staging in self.path.glob(f"{STAGING}*"):
+            if not staging.is_dir():  # lock files have such names, too
                 continue
             # the name of a staging folder ends with the id of the process that made it
-            stem, _, process = left.name.rpartition("-")
+            stem, _, process = staging.name.rpartition("-")
             is_own = stem in own_stems and process.isdigit()
             if is_own or not self.only:
-                self._move_journal(left)
+                self._move_journal(staging)
                 # a worker of a killed sweep may live for another moment and still write there
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(staging, ignore_errors=True)
 
     def is_finished(
         self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]
@@ -121,8 +124,9 @@ class SweepFolder:
 
         Args:
             name: of the configuration.
-            parameters: those that its config.json must have.
-            source: the inputs that it must have: checksums of notebook, dataset and so on, by name.
+            parameters: the parameters that its config.json must have.
+            source: the inputs that its config.json must have: name -> checksum of the notebook, the
+                dataset and so on.
         """
         folder = self.path / name
         needed: Sequence[str] = FILES
@@ -172,15 +176,17 @@ class SweepFolder:
         shutil.rmtree(staging, ignore_errors=True)
 
     def keep_failed(self, name: str) -> None:
-        """Keep the notebook of a failed run, and delete an older result, which was outdated or was to
-        be replaced.
+        """Keep the notebook of a failed run as NAME.failed.ipynb, and the journal of its answers. Delete
+        its other files, and an older result of the configuration, which the run was to replace.
         """
         staging = self.staging(name)
-        self.notebook(name).unlink(missing_ok=True)
-        if (self.path / name).is_dir():
-            (self.path / name).rename(staging / "old")
-        if (staging / f"{name}.ipynb").is_file():
-            (staging / f"{name}.ipynb").replace(self.failed_notebook(name))
+        self.notebook(name).unlink(missing_ok=True)  # now the configuration is not finished
+        old_result = self.path / name
+        if old_result.is_dir():
+            old_result.rename(staging / "old")  # is deleted with the staging folder below
+        executed_notebook = staging / f"{name}.ipynb"
+        if executed_notebook.is_file():
+            executed_notebook.replace(self.failed_notebook(name))
         self.drop(name)
 
     def drop(self, name: str) -> None:
@@ -210,8 +216,8 @@ class SweepFolder:
             journal.replace(self.journal(job["name"], job["source"] or {}))
 
     def digest(self) -> str:
-        """Return the SHA-256 of all files of the compared results, the inputs of a comparison
-        notebook.
+        """Return the SHA-256 of everything that a comparison notebook reads: all files of the compared
+        results, without the checksums in them.
         """
         sha = hashlib.sha256()
         for folder in compared_folders(self.path):
@@ -219,7 +225,7 @@ class SweepFolder:
             for file in (*FILES, *tables):
                 path = folder / file
                 data = path.read_bytes() if path.is_file() else b""
-                if file in (CONFIG, TIMINGS):  # their checksums are no input
+                if file in (CONFIG, TIMINGS):
                     data = without_checksums(data)
                 sha.update(f"{folder.name}/{file}:{len(data)}:".encode())
                 sha.update(data)
@@ -227,8 +233,8 @@ class SweepFolder:
 
 
 def tables_of(folder: Path) -> list[Path]:
-    """Return the tables that a notebook wrote into a folder in place of a result, by name; [] if the
-    folder holds a result.
+    """Return the paths of the tables that a notebook wrote into a folder in place of a result, sorted;
+    [] if the folder holds a result.
     """
     if (folder / "scores.csv").exists():
         return []

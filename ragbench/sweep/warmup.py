@@ -20,7 +20,7 @@ from ragbench.testsets import load_dataset
 
 
 def warm_up() -> None:
-    """Evaluate two questions, and draw a figure."""
+    """Evaluate two questions, and draw a figure, so that the objects of their first use are in memory."""
     minilm = load_embedder("minilm")
     with store.bypassed():
         minilm.encode(["a question"])

@@ -61,7 +61,7 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
     atexit._run_exitfuncs()  # processes of multiprocessing do not call these functions
     outcome.send((error, failure))
     # all processes of the notebook end too: the sweep may have been killed meanwhile
-    _end_with_group(0)
+    _end_process_group(0)
 
 
 def _end_in_time(job: Job, writers: list[Any], outcome: connection.Connection[Any, Any]) -> None:
@@ -80,10 +80,10 @@ def _end_in_time(job: Job, writers: list[Any], outcome: connection.Connection[An
                 write()
         limit = f"{job.run_timeout:g} s (run_timeout under [sweep])"
         outcome.send((f"the run did not end within {limit} and was stopped", None))
-    _end_with_group(75)  # EX_TEMPFAIL: the run may succeed another time
+    _end_process_group(75)  # EX_TEMPFAIL: the run may succeed another time
 
 
-def _end_with_group(status: int) -> None:
+def _end_process_group(status: int) -> None:
     """End this process and all processes that it has started, at once; `status` is for systems
     without groups of processes.
     """
@@ -126,7 +126,8 @@ def load_papermill() -> Any:
 def _execute_notebook(job: Job, writers: list[Any]) -> None:
     """Execute the notebook of a job by papermill, in its working folder.
 
-    As soon as it runs, a function is appended to `writers` that writes the notebook as far as it came.
+    When the notebook begins to run, a function is appended to `writers`. A call of it writes the
+    notebook with its outputs so far.
     """
     papermill = load_papermill()
     from papermill.iorw import LocalHandler, papermill_io
@@ -188,8 +189,11 @@ def _complete_config(job: Job) -> None:
 
 
 def _check_system(job: Job) -> None:
-    """Raise _UnusableError if the system has been edited since the sweep began."""
-    is_of_sweep = SNAPSHOT_VARIABLE in job.environment  # `verify` replaces systems
+    """Raise _UnusableError if the system has been edited since the sweep began.
+
+    A job of `verify` is not checked: it replaces the system by its recorded answers.
+    """
+    is_of_sweep = SNAPSHOT_VARIABLE in job.environment
     if not is_of_sweep:
         return
     system = str(job.parameters.get("system") or "")
@@ -296,10 +300,11 @@ def _show_error(notebook: dict[str, Any], error: str) -> None:
 
 
 def tidy(job: Job, error: str = "") -> None:
-    """Write the executed notebook of a job without times, and without paths of this machine; with an
-    `error` it is marked.
+    """Write the executed notebook of a job anew: without times, without paths of this machine and, if
+    there is an `error`, with a mark that shows it.
 
-    If there is no executed notebook, because the run failed early, its source takes the place.
+    If there is no executed notebook, because the run failed early, the notebook to execute is marked
+    and written in its place.
 
     Raises:
         OSError, ValueError: the run succeeded, and its notebook cannot be read.
@@ -327,11 +332,14 @@ def tidy(job: Job, error: str = "") -> None:
 
 
 def _tidy_parameters(cell: dict[str, Any], job: Job) -> None:
-    """Hide a cell of parameters, so that results are on the first screen, and give injected ones the
-    paths from the sweep's folder. Other cells are unchanged; `cell` is changed in place.
+    """Hide a cell that sets parameters, so that results are on the first screen. `cell` is changed in
+    place; cells of other kinds are unchanged.
+
+    In the cell that papermill has added, paths become relative to the sweep's folder, where the
+    notebook will be.
     """
     tags = cell["metadata"].get("tags", [])
-    if "injected-parameters" in tags:
+    if "injected-parameters" in tags:  # papermill's
         cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
         if "id" in cell:
             cell["id"] = "injected-parameters"
