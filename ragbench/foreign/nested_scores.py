@@ -21,7 +21,7 @@ _SCORES = (
 ).split()
 """Fields in which scores are nested."""
 _NAMES = ("assessment_name", "key", *MEASURES)
-_NUMBERS = ("score", "value", "number_value", "numeric_value")
+_NUMBERS = ("score", "value", "number_value", "numeric_value", "avg")  # LangSmith: avg
 _NUMBERS_AND_VERDICTS = (*_NUMBERS, "passed", "pass", "success", "correct")
 """Fields of a record of one score: the name of the measure, and its value."""
 _ANNOTATION = re.compile(r"annotation_(.+)_(score|label|error)")
@@ -112,6 +112,9 @@ def named_scores(value: Mapping[str, Any] | Sequence[Any]) -> dict[str, float]:
     # a mapping that is itself one named score
     if measure and any(name in value for name in _NUMBERS_AND_VERDICTS):
         return {measure: score_in(value)}
+    results = value.get("results")
+    if isinstance(results, list):  # LangSmith's evaluation_results
+        return _scores_in_list(results)
     scores = {}
     for name, cell in value.items():  # else a mapping of names to scores, or to records of one
         number = number_of(cell)

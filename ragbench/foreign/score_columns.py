@@ -26,8 +26,8 @@ from ragbench.testsets.fields import column_name, read_cell
 Record = Mapping[str, Any]
 
 IDS = (
-    "query_id qid question_id example_id dataset_example_id dataset_item_id experiment_item_id "
-    "datasource_item_id item_id case_id test_id "
+    "query_id qid question_id example_id dataset_example_id reference_example_id dataset_item_id "
+    "experiment_item_id datasource_item_id item_id case_id test_id "
     "testcase_id sample_id instance_id doc_id topic_id interaction_id request_id client_request_id "
     "record_id trace_id span_id context.trace_id context.span_id id _id key uid uuid"
 ).split()
@@ -202,7 +202,7 @@ class _Columns:
         names: all columns, in the order of the file.
         by_field: the name as `column_name` folds it -> the first column of that name.
         known_measures: the columns that the user names as measures.
-        of_mlflow: the columns of MLflow that hold scores; its other columns hold none.
+        marked: the columns that MLflow or LangSmith mark as scores; their other columns hold none.
         ids: the columns that identify a question, the most reliable first.
         question: the column with the text of the question, or with the inputs of a record.
         errors, status: the columns by which a row is of an answer that failed.
@@ -223,7 +223,7 @@ class _Columns:
             self.by_field.setdefault(column_name(name), name)
         self.records = records
         self.known_measures = [name for name in self.names if name in measures]
-        self.of_mlflow = [name for name in self.names if name.endswith(("/value", "/score"))]
+        self.marked = _marked_columns(self.names)
         self.ids = self._filled_columns(IDS)
         questions = self._filled_columns(fields.QUESTIONS)
         inputs = [name for name in self.names if _is_input(name)]
@@ -297,7 +297,7 @@ class _Columns:
         """
         if name in self.known_measures:
             return True
-        if self.of_mlflow and name not in self.of_mlflow:  # MLflow marks its scores: NAME/value
+        if self.marked and name not in self.marked:
             return False
         field = column_name(name)
         if field in (*IDS, *REPEATS, *ERRORS, *SYSTEMS, "status") or field in _TEXTS:
@@ -338,6 +338,24 @@ class _Columns:
         if any(not is_blank(record.get(name)) for name in self.errors):
             return True
         return bool(self.status) and str(record.get(self.status)).casefold() in _FAILED_STATUS
+
+
+def _marked_columns(names: Sequence[str]) -> list[str]:
+    """Return the columns that a tool marks as scores; [] if it marks none.
+
+    MLflow calls them NAME/value or NAME/score. LangSmith calls them feedback.NAME and has the time of
+    the answer next to them; other numbers in its tables are inputs, or parts of an answer.
+
+    >>> _marked_columns(["inputs.hops", "outputs.confidence", "feedback.overlap", "execution_time"])
+    ['feedback.overlap', 'execution_time']
+    """
+    marked = []
+    for name in names:
+        if name.endswith(("/value", "/score")) or name.startswith("feedback."):
+            marked.append(name)
+    if marked and "execution_time" in names:
+        marked.append("execution_time")
+    return marked
 
 
 def _is_input(name: str) -> bool:

@@ -1,5 +1,6 @@
 """Exports of evaluation tools in JSON, each with a form of its own: DeepEval, promptfoo,
-lm-evaluation-harness, OpenAI evals, Braintrust, Phoenix and ragas (and Inspect, in `inspect_logs`).
+lm-evaluation-harness, OpenAI evals, Braintrust, LangSmith, Pydantic Evals, Phoenix and ragas
+(and Inspect, in `inspect_logs`).
 
 A form has a function that recognises it and one that reads it; `FORMS` lists them.
 """
@@ -281,6 +282,59 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
     return rows
 
 
+def _is_langsmith_examples(value: Any) -> bool:
+    """Return True for the examples of LangSmith with their runs, by the fields of the first one."""
+    examples = _langsmith_examples(value)
+    return _first_has(examples, {"inputs", "runs"}) and isinstance(examples[0]["runs"], list)
+
+
+def _langsmith_examples(value: Any) -> Any:
+    """Return the examples of an experiment: its field `examples_with_runs`, or the value itself if it
+    is no object.
+    """
+    return value.get("examples_with_runs") if isinstance(value, Mapping) else value
+
+
+def _rows_of_langsmith_examples(value: Any) -> list[Scored]:
+    """Read the examples of LangSmith with their runs: a row per run, without scores if the run failed."""
+    rows = []
+    for example in _langsmith_examples(value):
+        question = question_of(example.get("inputs"))
+        for run in example["runs"]:
+            scores = {}
+            if is_blank(run.get("error")):
+                scores = named_scores(run.get("feedback_stats") or {})
+            rows.append(Scored(id_of(example.get("id")), question, scores))
+    return rows
+
+
+def _is_pydantic_evals(value: Any) -> bool:
+    """Return True for a report of Pydantic Evals, by its fields and those of its first case."""
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("failures"), list)
+        and _first_has(value.get("cases"), {"scores", "assertions"})
+    )
+
+
+def _rows_of_pydantic_evals(value: Mapping[str, Any]) -> list[Scored]:
+    """Read a report of Pydantic Evals: a row per case with its scores, its assertions (1 if one holds),
+    its metrics and its time; a case whose task failed has none.
+    """
+    rows = []
+    for case in (*value["cases"], *value["failures"]):
+        # the name of a repeated case has the number of the repetition; its source has not
+        query_id = id_of(case.get("source_case_name") or case.get("name"))
+        scores: dict[str, float] = {}
+        for field in ("scores", "assertions", "metrics"):
+            for measure, score in named_scores(case.get(field) or {}).items():
+                scores.setdefault(measure, score)
+        if case.get("task_duration") is not None:
+            scores.setdefault("task_duration", score_of(case["task_duration"]))
+        rows.append(Scored(query_id, question_of(case.get("inputs")), scores))
+    return rows
+
+
 def _is_phoenix_experiment(value: Any) -> bool:
     """Return True for an experiment of Phoenix: an object with lists of runs and evaluations."""
     if not isinstance(value, Mapping):
@@ -375,6 +429,8 @@ FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any], list[Scored]]]] = (
     (_is_lm_eval, _rows_of_lm_eval),
     (_is_openai_evals, _rows_of_openai_evals),
     (_is_braintrust, _rows_of_braintrust),
+    (_is_langsmith_examples, _rows_of_langsmith_examples),
+    (_is_pydantic_evals, _rows_of_pydantic_evals),
     (_is_phoenix_experiment, _rows_of_phoenix_experiment),
     (_is_ragas_annotation, _rows_of_ragas_annotation),
 )

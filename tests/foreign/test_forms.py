@@ -485,6 +485,92 @@ def langfuse_csv(path: Path, scores: Scores) -> Path:
     return path.with_suffix(".csv")
 
 
+def langsmith_csv(path: Path, scores: Scores) -> Path:
+    """`evaluate(...).to_pandas()`: parts of answers and labels may be numbers, scores are `feedback.NAME`."""
+    rows = [
+        {
+            "inputs.question": QUESTIONS[name],
+            "inputs.hops": place % 3,
+            "outputs.answer": "A fern.",
+            "outputs.confidence": (place * 5 % 9 + (path.stem == "new")) / 10,
+            "error": None,
+            "reference.year": 1900 + place,
+            "feedback.overlap": score,
+            "execution_time": 0.2,
+            "example_id": f"example {name}",
+            "id": f"{path.stem}-{place}",
+        }
+        for place, (name, score) in enumerate(numbered(scores))
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def langsmith_rows(path: Path, scores: Scores) -> Path:
+    """The rows that `evaluate` returns, as JSON."""
+    rows = [
+        {
+            "run": {
+                "id": f"{path.stem}-{name}",
+                "inputs": {"question": QUESTIONS[name]},
+                "error": "no reply" if score is None else None,
+                "reference_example_id": f"example {name}",
+            },
+            "example": {"id": f"example {name}", "inputs": {"question": QUESTIONS[name]}},
+            "evaluation_results": {"results": [{"key": "overlap", "score": score, "value": None}]},
+        }
+        for name, score in numbered(scores)
+    ]
+    return written(path.with_suffix(".json"), rows)
+
+
+def langsmith_runs(path: Path, scores: Scores) -> Path:
+    """Runs of an experiment: feedback is a mean over its values, a failed run has none."""
+    rows = [langsmith_run(path.stem, name, score) for name, score in numbered(scores)]
+    return lines(path.with_suffix(".jsonl"), rows)
+
+
+def langsmith_run(system: str, name: str, score: float | None) -> dict[str, Any]:
+    feedback = None if score is None else {"overlap": {"n": 1, "avg": score, "errors": 0}}
+    return {
+        "id": f"{system}-{name}",
+        "inputs": {"question": QUESTIONS[name]},
+        "outputs": None if score is None else {"answer": "A fern."},
+        "error": "no reply" if score is None else None,
+        "reference_example_id": f"example {name}",
+        "feedback_stats": feedback,
+        "total_tokens": 40,
+    }
+
+
+def langsmith_examples(path: Path, scores: Scores) -> Path:
+    examples = [
+        {
+            "id": f"example {name}",
+            "inputs": {"question": QUESTIONS[name]},
+            "runs": [langsmith_run(path.stem, name, score)],
+        }
+        for name, score in numbered(scores)
+    ]
+    content = {"feedback_stats": {}, "run_stats": {}, "examples_with_runs": examples}
+    return written(path.with_suffix(".json"), content)
+
+
+def pydantic_evals_json(path: Path, scores: Scores) -> Path:
+    """A report of Pydantic Evals: a case whose task failed is in a list of its own."""
+    cases, failures = [], []
+    for name, score in numbered(scores):
+        case: dict[str, Any] = {"name": name, "inputs": {"question": QUESTIONS[name]}}
+        if score is None:
+            failures.append({**case, "error_message": "RuntimeError: no reply"})
+            continue
+        case["scores"] = {"overlap": {"name": "overlap", "value": score, "reason": None}}
+        case["assertions"] = {"short": {"name": "short", "value": True, "reason": None}}
+        cases.append({**case, "labels": {}, "metrics": {}, "task_duration": 0.2})
+    content = {"name": path.stem, "cases": cases, "failures": failures}
+    return written(path.with_suffix(".json"), content)
+
+
 def trulens_csv(path: Path, scores: Scores) -> Path:
     rows = [
         {
@@ -599,6 +685,11 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     langfuse_traces_csv,
     langfuse_experiment,
     phoenix_evals_csv,
+    langsmith_csv,
+    langsmith_rows,
+    langsmith_runs,
+    langsmith_examples,
+    pydantic_evals_json,
     trulens_csv,
     trec_eval,
     ir_measures,
