@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import DataError, abridged, printable
+from ragbench.foreign.cells import number_of
 from ragbench.foreign.nested_scores import flattened
 from ragbench.foreign.scales import is_known_measure
 from ragbench.foreign.score_columns import (
@@ -139,7 +140,9 @@ def rows_of_records(
     """
     flat_records = []
     measures: set[str] = set()
-    for record in records:
+    # of traces, the root has the scores of the answer; its parts repeat them
+    roots = [record for record in records if number_of(record.get("is_root")) != 0]
+    for record in roots or records:
         flat, names = flattened(record, decimal_comma=decimal_comma)
         flat_records.append(flat)
         measures.update(names)

@@ -24,6 +24,7 @@ _NAMES = ("assessment_name", "key", *MEASURES)
 _NUMBERS = ("score", "value", "number_value", "numeric_value", "avg")  # LangSmith: avg
 _NUMBERS_AND_VERDICTS = (*_NUMBERS, "passed", "pass", "success", "correct")
 """Fields of a record of one score: the name of the measure, and its value."""
+_TIMES = ("start", "end")  # among the metrics of Braintrust, in seconds since 1970
 _ANNOTATION = re.compile(r"annotation_(.+)_(score|label|error)")
 """Columns of a table of Phoenix: each annotation has several."""
 
@@ -52,7 +53,8 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
                 value = read_cell(value.strip())
             if isinstance(value, Mapping | list):
                 for measure, score in named_scores(value).items():
-                    scores.setdefault(measure, score)
+                    if measure not in _TIMES:
+                        scores.setdefault(measure, score)
                 continue
         # a column that holds no scores is kept; only "result" may hold the score of one evaluation
         # in an object

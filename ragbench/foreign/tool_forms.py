@@ -253,14 +253,17 @@ def _is_braintrust(value: Any) -> bool:
 
 
 def _braintrust_events(value: Any) -> Any:
-    """Return the events of an experiment: its field `events`, or the value itself if it is no
-    object.
+    """Return the events of an experiment: its field `events` (`data`, of a query), or the value itself
+    if it is no object.
     """
-    return value.get("events") if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return value.get("events") or value.get("data")
+    return value
 
 
 def _rows_of_braintrust(value: Any) -> list[Scored]:
-    """Read an experiment of Braintrust: a row for each root event with scores, NaN if it has an error.
+    """Read experiments of Braintrust: a row for each root event with scores or an error. With an error
+    the scores are NaN, or there are none. If there are several experiments, each is a system.
 
     The id is the question's in the data set (`origin`), else the event's.
     """
@@ -269,16 +272,19 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
         is_root = event.get("is_root")
         if is_root is None:  # an event is the root of its trace if it is its own root
             is_root = event.get("span_id") == event.get("root_span_id")
-        if not is_root or not isinstance(event.get("scores"), Mapping):
+        has_scores = isinstance(event.get("scores"), Mapping)
+        is_failed = not is_blank(event.get("error"))
+        if not is_root or not (has_scores or is_failed):
             continue
-        scores = named_scores(event["scores"])
-        if not is_blank(event.get("error")):
+        scores = named_scores(event["scores"]) if has_scores else {}
+        if is_failed:
             scores = dict.fromkeys(scores, math.nan)  # each measure, without a value
         origin = event.get("origin")
         # the id of an event differs between experiments, the id of its question does not
         identified = origin if isinstance(origin, Mapping) else event
         query_id = id_of(identified.get("id"))
-        rows.append(Scored(query_id, question_of(event.get("input")), scores))
+        system = id_of(event.get("experiment_name") or event.get("experiment_id"))
+        rows.append(Scored(query_id, question_of(event.get("input")), scores, system))
     return rows
 
 

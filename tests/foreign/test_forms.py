@@ -264,6 +264,46 @@ def braintrust_json(path: Path, scores: Scores) -> Path:
     return written(path.with_suffix(".json"), {"events": events})
 
 
+def braintrust_event(system: str, name: str, score: float | None) -> dict[str, Any]:
+    """The root of an answer in the result of a query; an answer that failed has no scores."""
+    return {
+        "id": f"row-{system}-{name}",
+        "experiment_id": system,
+        "span_id": f"{system}-{name}",
+        "root_span_id": f"{system}-{name}",
+        "is_root": True,
+        "input": {"question": QUESTIONS[name]},
+        "metrics": {"start": 1795898782.4 + ord(system[0]), "end": 1795898783.4},
+        "scores": None if score is None else {"Overlap": score},
+        "error": "no reply" if score is None else None,
+        "origin": {"object_type": "dataset", "id": f"record {name}"},
+    }
+
+
+def braintrust_part(root: dict[str, Any]) -> dict[str, Any]:
+    """The call of a scorer in the trace of an answer."""
+    changes = {"span_id": f"{root['span_id']}-1", "is_root": False, "input": {"output": "A fern."}}
+    return {**root, **changes, "error": None, "origin": None}
+
+
+def braintrust_query(path: Path, scores: Scores) -> Path:
+    roots = [braintrust_event(path.stem, name, score) for name, score in numbered(scores)]
+    events = [event for root in roots for event in (braintrust_part(root), root)]
+    return written(path.with_suffix(".json"), {"data": events, "schema": {"type": "array"}})
+
+
+def braintrust_spans_csv(path: Path, scores: Scores) -> Path:
+    events = json.loads(braintrust_query(path, scores).read_text())["data"]
+    rows = []
+    for event in events:
+        cells = {}
+        for column, cell in event.items():
+            cells[column] = json.dumps(cell) if isinstance(cell, dict) else cell
+        rows.append(cells)
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
 def ragas_annotation(path: Path, scores: Scores) -> Path:
     runs = [
         {
@@ -672,6 +712,8 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     openai_evals_jsonl,
     braintrust_json,
     braintrust_csv,
+    braintrust_query,
+    braintrust_spans_csv,
     ragas_annotation,
     openai_items,
     langfuse_traces,
@@ -908,6 +950,18 @@ def test_a_table_of_promptfoo_with_several_prompts_is_a_leaderboard(tmp_path: Pa
     assert (conclusion.baseline, conclusion.measure) == ("[echo] Say {{hill}}", "score")
     assert arm.n == n
     assert arm.difference == pytest.approx(difference, abs=1e-12)
+
+
+def test_two_experiments_of_braintrust_in_one_file(tmp_path: Path) -> None:
+    before, after = scores_of("A"), shuffled(scores_of("B"))
+    events = [braintrust_event("A", name, score) for name, score in numbered(before)]
+    events += [braintrust_event("B", name, score) for name, score in numbered(after)]
+    conclusion = rb.compare(written(tmp_path / "both.json", events))
+    [arm] = [arm for arm in conclusion.arms if arm.name == "B"]
+    assert (arm.n, conclusion.baseline) == (N - 4, "A")
+    assert arm.difference == pytest.approx(expected(before, after)[1], abs=1e-12)
+    # an answer without scores was asked and failed
+    assert conclusion.left_out["have no Overlap in B (record q9)"] == 1
 
 
 def test_many_files_are_a_leaderboard_with_names_of_their_own(tmp_path: Path) -> None:
