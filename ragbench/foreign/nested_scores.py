@@ -16,8 +16,8 @@ from ragbench.testsets.fields import column_name, read_cell
 
 _SCORES = (
     "scores score metrics metrics_data named_scores metric_scores measures feedback feedbacks "
-    "feedback_stats feedback_results evaluation evaluations evaluation_results eval evals assessments "
-    "results annotations grades"
+    "feedback_stats feedback_results feedback_scores item_feedback_scores score_results evaluation "
+    "evaluations evaluation_results eval evals assessments results annotations grades"
 ).split()
 """Fields in which scores are nested."""
 _NAMES = ("assessment_name", "key", *MEASURES)
@@ -35,7 +35,7 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
     - A field such as `scores` holds an object or a list of scores, or the JSON text of one: each
       score becomes a column.
     - Phoenix's columns `annotation_NAME_score`, `..._label` and `..._error` become one column NAME.
-    - The objects `run`, `example` and `item` of an experiment: their fields become columns.
+    - The objects `run`, `example`, `item` and `test_case` of an experiment: their fields become columns.
 
     A score that occurs twice keeps its first value.
 
@@ -61,7 +61,12 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
         flat[str(name)] = _result_cell(value) if column == "result" else value
     for measure, score in _annotation_scores(record, decimal_comma).items():
         scores.setdefault(measure, score)
-    for part in ("run", "example", "item"):  # of an experiment: the answer, and the question
+    for part in (
+        "run",
+        "example",
+        "item",
+        "test_case",
+    ):  # of an experiment: the answer, and the question
         inner = flat.get(part)
         if isinstance(inner, Mapping):
             del flat[part]
@@ -161,8 +166,8 @@ def score_in(item: Mapping[str, Any]) -> float:
     (0.5, 1.0)
     """
     by_field = {column_name(name): value for name, value in item.items()}
-    if not is_blank(by_field.get("error")):
-        return math.nan
+    if not is_blank(by_field.get("error")) or number_of(by_field.get("scoring_failed")) == 1:
+        return math.nan  # with Opik, a metric that failed has the value 0
     if isinstance(by_field.get("feedback"), Mapping):  # a tool that nests the score once more
         return score_in(by_field["feedback"])
     if is_category(by_field):  # Langfuse's score in words, whose own `value` is always 0

@@ -261,8 +261,11 @@ def _known_bounds(measure: str) -> Bounds | None:
 
 
 def _plain_name(measure: str) -> str:
-    """Return the name of a measure without what tools add: annotation_, /v1/score, /value, a mode."""
+    """Return the name of a measure without what tools add: annotation_, /v1/score, /value, a mode,
+    and the evaluator in outputs.EVALUATOR.NAME of Azure.
+    """
     name = re.sub(r"(/v\d+)?(/score|/value)?$", "", measure)
+    name = re.sub(r"^outputs\.(.+\.)?", "", name)
     name = name.partition("(")[0].partition(",")[0].partition("[")[0]
     return re.sub(r"^(annotation|feedback)[_.]|_score$", "", column_name(name))
 

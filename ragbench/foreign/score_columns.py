@@ -27,8 +27,8 @@ Record = Mapping[str, Any]
 
 IDS = (
     "query_id qid question_id example_id dataset_example_id reference_example_id dataset_item_id "
-    "experiment_item_id datasource_item_id item_id case_id test_id "
-    "testcase_id sample_id instance_id doc_id topic_id interaction_id request_id client_request_id "
+    "item_dataset_item_id experiment_item_id datasource_item_id item_id case_id test_id testcase_id "
+    "sample_id instance_id doc_id topic_id interaction_id request_id client_request_id "
     "record_id trace_id span_id context.trace_id context.span_id id _id key uid uuid"
 ).split()
 """Columns that identify a question, those that differ from run to run last."""
@@ -49,10 +49,14 @@ VALUES = (
     "value score metric_value score_value measure_value number_value result result.score rating"
 ).split()
 ERRORS = "error error_message errors exception run_error error_type".split()
-_INPUTS = ("inputs", "input", "vars", "datasource_item", "item", "doc", "example", "test_case")
+_INPUTS = (
+    "inputs input vars datasource_item dataset_item_data dataset_item_content item doc example test_case"
+).split()
 _FAILED_STATUS = ("error", "errored", "exception", "timeout", "cancelled", "canceled", "crashed")
 _TEXTS = {
     *fields.QUESTIONS,
+    "questions",
+    "queries",
     *fields.REFERENCES,
     *fields.REPLIES,
     *fields.ANSWERS,
@@ -63,7 +67,7 @@ _TEXTS = {
     *fields.SOURCES,
 }
 _NO_MEASURES = {
-    *"index level_0 row row_number line line_number number no order rank position threshold k top_k".split(),
+    *"index item_index level_0 row row_number line line_number number no order rank position threshold k top_k".split(),
     *"request_time timestamp created_at updated_at start_time end_time created date year time_stamp".split(),
     *"target expected label_id category type difficulty topic filter task version metadata tags".split(),
     *"public bookmarked cached is_root archived starred deleted".split(),
@@ -225,7 +229,7 @@ class _Columns:
         self.known_measures = [name for name in self.names if name in measures]
         self.marked = _marked_columns(self.names)
         self.ids = self._filled_columns(IDS)
-        questions = self._filled_columns(fields.QUESTIONS)
+        questions = self._filled_columns((*fields.QUESTIONS, "questions", "queries"))
         inputs = [name for name in self.names if _is_input(name)]
         self.question = [*questions, *inputs, ""][0]  # the first one, "" if there is none
         self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
@@ -303,6 +307,8 @@ class _Columns:
         if field in (*IDS, *REPEATS, *ERRORS, *SYSTEMS, "status") or field in _TEXTS:
             return False
         if field in _NO_MEASURES or field.endswith(_NO_MEASURE_ENDS):
+            return False
+        if field.startswith("inputs."):  # Azure has the fields of the test set next to the scores
             return False
         # pandas calls a column without a name "Unnamed: 0"
         if field.startswith("unnamed:") or not field or name == self.question:

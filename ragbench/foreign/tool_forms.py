@@ -1,6 +1,6 @@
 """Exports of evaluation tools in JSON, each with a form of its own: DeepEval, promptfoo,
-lm-evaluation-harness, OpenAI evals, Braintrust, LangSmith, Pydantic Evals, Phoenix and ragas
-(and Inspect, in `inspect_logs`).
+lm-evaluation-harness, OpenAI evals, Braintrust, LangSmith, Pydantic Evals, Haystack, Phoenix and
+ragas (and Inspect, in `inspect_logs`).
 
 A form has a function that recognises it and one that reads it; `FORMS` lists them.
 """
@@ -18,7 +18,7 @@ from ragbench.foreign.cells import id_of, is_blank, number_of, question_of, scor
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
 from ragbench.foreign.nested_scores import measure_in, named_scores, score_in
 from ragbench.foreign.score_columns import Record, Scored
-from ragbench.testsets.fields import column_name
+from ragbench.testsets.fields import QUESTIONS, column_name
 
 
 def _is_deepeval(value: Any) -> bool:
@@ -40,7 +40,8 @@ def _deepeval_cases(value: Mapping[str, Any]) -> list[Record]:
         part = value.get(name)
         if isinstance(part, list):
             cases += [case for case in part if isinstance(case, Mapping)]
-    return cases
+    # the test results of Opik are tables of another form
+    return [case for case in cases if "score_results" not in case]
 
 
 def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
@@ -341,6 +342,50 @@ def _rows_of_pydantic_evals(value: Mapping[str, Any]) -> list[Scored]:
     return rows
 
 
+def _is_haystack(value: Any) -> bool:
+    """Return True for the results of Haystack, by the fields of each measure."""
+    if not isinstance(value, Mapping):
+        return False
+    results = value.get("results", value)
+    if not isinstance(results, Mapping) or not results:
+        return False
+    return all(
+        isinstance(part, Mapping) and isinstance(part.get("individual_scores"), list)
+        for part in results.values()
+    )
+
+
+def _rows_of_haystack(value: Mapping[str, Any]) -> list[Scored]:
+    """Read the fields of an EvaluationRunResult of Haystack: a row per question, whose parts are lists
+    in `inputs`.
+
+    Raises:
+        DataError: the scores have no questions next to them, or another number of them.
+    """
+    inputs = value.get("inputs")
+    results = value.get("results")
+    if not isinstance(inputs, Mapping) or not isinstance(results, Mapping):
+        raise DataError(
+            "results of Haystack have scores without questions; write them with "
+            "detailed_report(output_format='csv', csv_file='scores.csv')"
+        )
+    by_field = {column_name(name): texts for name, texts in inputs.items()}
+    names = [name for name in ("questions", "queries", *QUESTIONS) if name in by_field]
+    questions = by_field[names[0]] if names else []
+    if any(len(part["individual_scores"]) != len(questions) for part in results.values()):
+        raise DataError(
+            f"results of Haystack have {len(questions)} questions in `inputs`, and another number of "
+            "individual_scores"
+        )
+    rows = []
+    for place, question in enumerate(questions):
+        scores = {}
+        for measure, part in results.items():
+            scores[printable(measure)] = score_of(part["individual_scores"][place])
+        rows.append(Scored("", question_of(question), scores))
+    return rows
+
+
 def _is_phoenix_experiment(value: Any) -> bool:
     """Return True for an experiment of Phoenix: an object with lists of runs and evaluations."""
     if not isinstance(value, Mapping):
@@ -437,6 +482,7 @@ FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any], list[Scored]]]] = (
     (_is_braintrust, _rows_of_braintrust),
     (_is_langsmith_examples, _rows_of_langsmith_examples),
     (_is_pydantic_evals, _rows_of_pydantic_evals),
+    (_is_haystack, _rows_of_haystack),
     (_is_phoenix_experiment, _rows_of_phoenix_experiment),
     (_is_ragas_annotation, _rows_of_ragas_annotation),
 )

@@ -611,6 +611,85 @@ def pydantic_evals_json(path: Path, scores: Scores) -> Path:
     return written(path.with_suffix(".json"), content)
 
 
+def opik_json(path: Path, scores: Scores) -> Path:
+    """`opik export` of an experiment."""
+    content = {"experiment": {"name": path.stem, "trace_count": 29}, "items": opik_items(scores)}
+    return written(path.with_suffix(".json"), content)
+
+
+def opik_items(scores: Scores) -> list[dict[str, Any]]:
+    items = []
+    for name, score in numbered(scores):
+        feedback = {"category_name": None, "name": "overlap", "reason": None, "value": score}
+        items.append(
+            {
+                "id": f"item {name}",
+                "dataset_item_id": f"question {name}",
+                "trace_id": f"trace {name}",
+                "dataset_item_data": {"question": QUESTIONS[name]},
+                "evaluation_task_output": {"output": "A fern."},
+                "feedback_scores": [] if score is None else [feedback],
+            }
+        )
+    return items
+
+
+def opik_csv(path: Path, scores: Scores) -> Path:
+    """The same as CSV: a prefix for each column, lists as Python writes them."""
+    rows = []
+    for place, item in enumerate(opik_items(scores)):
+        cells = {
+            "experiment_name": path.stem,
+            "experiment_trace_count": 29,
+            "item_id": f"{path.stem}-{place}",
+            "item_dataset_item_id": item["dataset_item_id"],
+            "item_feedback_scores": str(item["feedback_scores"]),
+            "item_index": place,
+        }
+        rows.append(cells)
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def opik_results(path: Path, scores: Scores) -> Path:
+    """`dataclasses.asdict` of what `evaluate` of Opik returns: a metric that failed has the value 0."""
+    results = []
+    for name, score in numbered(scores):
+        about = {"trace_id": f"{path.stem}-{name}", "dataset_item_id": f"question {name}"}
+        result = {"name": "overlap", "value": score or 0.0, "scoring_failed": score is None}
+        case = {**about, "dataset_item_content": {"question": QUESTIONS[name]}}
+        results.append({"test_case": case, "score_results": [result], "trial_id": 0})
+    content = {"experiment_name": path.stem, "test_results": results, "trial_count": 1}
+    return written(path.with_suffix(".json"), content)
+
+
+def azure_json(path: Path, scores: Scores) -> Path:
+    """`evaluate(output_path=...)` of Azure: fields of the test set may be numbers that differ."""
+    rows = [
+        {
+            "inputs.query": QUESTIONS[name],
+            "inputs.words": place + (path.stem == "new"),
+            "inputs.response": "A fern.",
+            "outputs.overlap.overlap": score,
+            "outputs.overlap.overlap_result": "pass",
+            "outputs.overlap.overlap_threshold": 0.5,
+        }
+        for place, (name, score) in enumerate(numbered(scores))
+    ]
+    return written(path.with_suffix(".json"), {"rows": rows, "metrics": {"overlap.overlap": 0.5}})
+
+
+def haystack_json(path: Path, scores: Scores) -> Path:
+    """The fields of an EvaluationRunResult of Haystack."""
+    individual = [score for _, score in numbered(scores)]
+    content = {
+        "run_name": path.stem,
+        "inputs": {"questions": [QUESTIONS[name] for name in scores]},
+        "results": {"overlap": {"individual_scores": individual, "score": 0.5}},
+    }
+    return written(path.with_suffix(".json"), content)
+
+
 def trulens_csv(path: Path, scores: Scores) -> Path:
     rows = [
         {
@@ -732,6 +811,11 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     langsmith_runs,
     langsmith_examples,
     pydantic_evals_json,
+    opik_json,
+    opik_csv,
+    opik_results,
+    azure_json,
+    haystack_json,
     trulens_csv,
     trec_eval,
     ir_measures,
@@ -1046,6 +1130,18 @@ def test_evaluations_without_a_run_are_counted() -> None:
     with pytest.warns(rb.errors.DataWarning, match="1 left out because no task_run"):
         [table] = load_scores(experiment)
     assert [dict(row.scores) for row in table.rows] == [{"overlap": 0.5}]
+
+
+def test_scores_of_haystack_without_questions_are_one_sentence(tmp_path: Path) -> None:
+    """The scores alone look like a table with a question per measure."""
+    part = {"individual_scores": [0.5, 1.0], "score": 0.75}
+    contents = [
+        {"overlap": part},
+        {"inputs": {"questions": ["Why?"]}, "results": {"overlap": part}},
+    ]
+    for content in contents:
+        with pytest.raises(rb.errors.DataError, match="results of Haystack have"):
+            load_scores(written(tmp_path / "old.json", content))
 
 
 def test_an_experiment_without_runs_is_one_sentence(tmp_path: Path) -> None:
