@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragbench.array_types import Floats
 from ragbench.errors import DataError, warn_user
 from ragbench.metrics.rates import wilson_interval
-from ragbench.statistics.columns import Floats, check_alpha
+from ragbench.statistics.columns import check_alpha
 from ragbench.statistics.thresholds import ALPHA
 from ragbench.types import Judgement
 

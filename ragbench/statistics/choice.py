@@ -7,16 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ragbench.array_types import Floats
 from ragbench.errors import ConfigError
 from ragbench.hints import suggesting
 from ragbench.registry import higher_is_better
-from ragbench.statistics.columns import (
-    Floats,
-    adjusted_p_values,
-    bounds_of,
-    matrix_of,
-    p_text,
-)
+from ragbench.statistics.columns import adjusted_p_values, bounds_of, matrix_of, p_text
 from ragbench.statistics.intervals import p_above
 from ragbench.statistics.thresholds import ALPHA
 

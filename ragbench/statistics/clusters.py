@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ragbench.array_types import Floats
 from ragbench.folding import folded_words
-from ragbench.statistics.columns import Floats, Pairs, Scores, deviation
+from ragbench.statistics.columns import Pairs, Scores, deviation
 from ragbench.statistics.intervals import n_independent, students_p_values
 from ragbench.types import TURN_MARK
 
@@ -81,8 +82,8 @@ class Clustered(NamedTuple):
             return cls(pair.difference, np.ones(len(pair.ids)))
         names = [clusters[query_id] for query_id in pair.ids]
         cluster_numbers, _ = pd.factorize(np.array(names, dtype=object))
-        counts = np.bincount(cluster_numbers)  # questions in each cluster
-        sums = np.bincount(cluster_numbers, pair.difference)
+        counts = np.bincount(cluster_numbers).astype(np.float64)  # questions in each cluster
+        sums = np.bincount(cluster_numbers, pair.difference).astype(np.float64)
         scale = len(counts) / max(len(names), 1)  # 1 / the mean number of questions in a cluster
         return cls(sums * scale, counts * scale)
 

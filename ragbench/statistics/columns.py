@@ -12,11 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench import registry
-from ragbench.array_types import Bools, Ints
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ComparisonError, ConfigError, DataError, warn_user
 from ragbench.registry import named_among
-
-Floats = npt.NDArray[np.floating]
 
 
 def check_alpha(alpha: float) -> None:
@@ -360,8 +358,8 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
                 f"{_first_three(only_after)}. Run both on the same dataset and split"
             )
         after = after.reindex(before.index)  # the same queries in another order
-    left = before.to_numpy()
-    right = after.to_numpy()
+    left = np.asarray(before, dtype=np.float64)
+    right = np.asarray(after, dtype=np.float64)
     is_paired = ~(np.isnan(left) | np.isnan(right))
     n_unpaired = int((~is_paired).sum())
     if not n_unpaired:

@@ -98,7 +98,9 @@ def means(scores: Scores, *, alpha: float = ALPHA) -> list[Mean]:
     """
     check_alpha(alpha)
     values_by_measure = by_measure(scores, "scores")
-    scored_values = [values.dropna().to_numpy(dtype=float) for values in values_by_measure.values()]
+    scored_values = []
+    for values in values_by_measure.values():
+        scored_values.append(np.asarray(values.dropna(), dtype=np.float64))
     bounds = []
     for measure, scored in zip(values_by_measure, scored_values, strict=True):
         bounds.append(Bounds(*bounds_of(measure, scored)))

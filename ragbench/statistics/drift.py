@@ -39,11 +39,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.array_types import Bools, Ints
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError
 from ragbench.hints import suggesting
 from ragbench.statistics.clusters import clusters_of
-from ragbench.statistics.columns import Floats
 
 RUN_LENGTH = 5000
 """Runs for each false alarm of the test against the noise."""

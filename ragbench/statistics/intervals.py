@@ -67,8 +67,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.array_types import Bools
-from ragbench.statistics.columns import Floats, deviation, mean
+from ragbench.array_types import Bools, Floats
+from ragbench.statistics.columns import deviation, mean
 from ragbench.statistics.thresholds import MIN_QUESTIONS
 
 TIE = 1e-12

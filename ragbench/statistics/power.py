@@ -18,13 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.array_types import Ints
-from ragbench.statistics.columns import (
-    Floats,
-    Pairs,
-    bounds_of,
-    deviation,
-)
+from ragbench.array_types import Floats, Ints
+from ragbench.statistics.columns import Pairs, bounds_of, deviation
 from ragbench.statistics.intervals import TIE, critical_means, critical_means_of
 from ragbench.statistics.thresholds import ALPHA
 

@@ -35,10 +35,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.array_types import Ints
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, plural
 from ragbench.registry import higher_is_better
-from ragbench.statistics.columns import Floats, bounds_of
+from ragbench.statistics.columns import bounds_of
 from ragbench.statistics.thresholds import ALPHA, MARGIN
 
 ROUNDS = 16  # after each of which configurations may stop

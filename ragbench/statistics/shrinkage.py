@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ragbench.array_types import Floats
 from ragbench.errors import DataError
-from ragbench.statistics.columns import Floats
 
 _DRAWS = 2000
 
