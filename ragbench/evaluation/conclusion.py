@@ -36,9 +36,9 @@ from ragbench.evaluation.regressions import unreadable_note_of
 from ragbench.evaluation.result import Result, found_nothing
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import compare, with_interval
-from ragbench.statistics.intervals import students_p_values
 from ragbench.statistics.race import Race
 from ragbench.statistics.shrinkage import ExpectedGain
+from ragbench.statistics.students_t import students_p_values
 from ragbench.statistics.thresholds import ALPHA, MIN_QUESTIONS
 from ragbench.testsets.composition import PEOPLES_EVIDENCE_WORDS, PEOPLES_OVERLAP
 

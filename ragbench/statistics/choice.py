@@ -12,7 +12,7 @@ from ragbench.errors import ConfigError
 from ragbench.hints import suggesting
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import adjusted_p_values, bounds_of, matrix_of, p_text
-from ragbench.statistics.intervals import p_above
+from ragbench.statistics.gaffke import p_above
 from ragbench.statistics.thresholds import ALPHA
 
 _NEGLIGIBLE = 1e-6  # a p that proves, whatever the number of configurations
@@ -66,7 +66,7 @@ def within_margin(
     *each* other one that it is not worse by `margin` or more: its p-value is the largest of the
     one-sided p-values against the others (intersection-union test, Berger 1982, as in Hsu's 1984
     comparisons with the best). The p-values are valid for any distribution, since an unseen question
-    may lose as much as the measure allows (Gaffke 2005, see `ragbench.statistics.intervals`). So a
+    may lose as much as the measure allows (Gaffke 2005, see `ragbench.statistics.gaffke`). So a
     measure from 0 to 1 needs 59 queries for a margin of 0.05 and 149 for 0.02, even if no query
     differs. The p-values of all configurations are Holm-adjusted: the probability of any wrong proof
     is at most alpha. A configuration that is not proven may still be as good: the queries may be too

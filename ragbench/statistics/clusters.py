@@ -13,8 +13,9 @@ import pandas as pd
 
 from ragbench.array_types import Floats
 from ragbench.folding import folded_words
+from ragbench.statistics.autocorrelation import n_independent
 from ragbench.statistics.columns import Pairs, Scores, deviation
-from ragbench.statistics.intervals import n_independent, students_p_values
+from ragbench.statistics.students_t import students_p_values
 from ragbench.types import TURN_MARK
 
 
@@ -94,7 +95,7 @@ class Clustered(NamedTuple):
 
     @property
     def n_independent(self) -> float:
-        """Return the number of independent clusters that show as much, see `intervals.n_independent`."""
+        """Return the number of independent clusters that show as much, see `autocorrelation.n_independent`."""
         return n_independent(self._residuals) if len(self.sums) else 0.0
 
     @property

@@ -16,6 +16,9 @@ from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ComparisonError, ConfigError, DataError, warn_user
 from ragbench.registry import named_among
 
+TIE = 1e-12
+"""Values closer than this are equal: the same cosine may differ in the last bits."""
+
 
 def check_alpha(alpha: float) -> None:
     """Raise ConfigError unless `alpha` is a probability of error, between 0 and 1."""

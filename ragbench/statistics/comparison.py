@@ -13,6 +13,7 @@ from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
 from ragbench.statistics.clusters import Clustered, clusters_of, questions_of
 from ragbench.statistics.columns import (
+    TIE,
     Pairs,
     Scores,
     Tables,
@@ -29,7 +30,6 @@ from ragbench.statistics.columns import (
     tables_of,
 )
 from ragbench.statistics.intervals import (
-    TIE,
     Bounds,
     Intervals,
     cluster_interval,
@@ -181,7 +181,7 @@ def compare(
             where lower is better, a lower value wins.
         n: pairs used: queries that both sides scored. `n_unpaired` counts the other queries.
         n_clusters: independent observations among the pairs: clusters (see below), or fewer where
-            neighbours in the file resemble each other (`intervals.n_independent`).
+            neighbours in the file resemble each other (`autocorrelation.n_independent`).
         mde: smallest true difference for which as many queries lead to "better" (uncorrected) with
             a probability of 0.8. A smaller difference that matters needs more queries, for any p.
             pd.NA if no difference has this power, and if all queries differ by the same.

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.array_types import Floats, Ints
-from ragbench.statistics.columns import Pairs, bounds_of, deviation
-from ragbench.statistics.intervals import TIE, critical_means, critical_means_of
+from ragbench.statistics.columns import TIE, Pairs, bounds_of, deviation
+from ragbench.statistics.gaffke import critical_means, critical_means_of
 from ragbench.statistics.thresholds import ALPHA
 
 POWER = 0.8

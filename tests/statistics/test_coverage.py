@@ -17,9 +17,11 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from ragbench.statistics import summarise
+from ragbench.statistics.autocorrelation import n_independent
 from ragbench.statistics.clusters import Clustered
 from ragbench.statistics.comparison import difference_intervals
-from ragbench.statistics.intervals import Intervals, n_independent, p_above
+from ragbench.statistics.gaffke import p_above
+from ragbench.statistics.intervals import Intervals
 from ragbench.statistics.power import Pilot
 
 Floats = npt.NDArray[np.floating]

@@ -16,15 +16,8 @@ from scipy.stats import binomtest, ttest_1samp
 from ragbench.metrics.rates import wilson_interval
 from ragbench.statistics import compare, intervals, summarise
 from ragbench.statistics.columns import bounds_of
-from ragbench.statistics.intervals import (
-    Bounds,
-    critical_means,
-    lower_limits,
-    mean_intervals,
-    p_above,
-    probability_below,
-    safe_intervals,
-)
+from ragbench.statistics.gaffke import critical_means, lower_limits, p_above, probability_below
+from ragbench.statistics.intervals import Bounds, mean_intervals, safe_intervals
 
 
 def fractions(right: int, n: int) -> np.ndarray:
@@ -267,7 +260,7 @@ def test_limits_that_are_not_searched_are_the_searched_ones(
     widths = [1.0] * len(columns)
     fast = safe_intervals(columns, widths, 0.05)
     all_searched = np.ones(len(columns), dtype=bool)
-    monkeypatch.setattr(intervals, "_needs_search", lambda *_: all_searched)
+    monkeypatch.setattr(intervals, "needs_search", lambda *_: all_searched)
     searched = safe_intervals(columns, widths, 0.05)
     assert fast.low == pytest.approx(searched.low, rel=1e-12, abs=1e-13)
     assert fast.high == pytest.approx(searched.high, rel=1e-12, abs=1e-13)

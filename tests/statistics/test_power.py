@@ -16,7 +16,8 @@ from statsmodels.stats.power import TTestPower
 from ragbench.statistics import compare
 from ragbench.statistics.clusters import Clustered
 from ragbench.statistics.comparison import difference_intervals
-from ragbench.statistics.intervals import critical_means_of, safe_intervals
+from ragbench.statistics.gaffke import critical_means_of
+from ragbench.statistics.intervals import safe_intervals
 from ragbench.statistics.power import POWER, Pilot
 
 

@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from ragbench.errors import ComparisonError, ConfigError
 from ragbench.statistics import within_margin
 from ragbench.statistics.choice import prove_within_margin
-from ragbench.statistics.intervals import p_above
+from ragbench.statistics.gaffke import p_above
 
 
 def scores(values: object, measure: str = "RR") -> pd.DataFrame:
