@@ -15,7 +15,7 @@ from ragbench.judges.criterion import BUILT_IN, Criterion, load_criteria
 from ragbench.judges.judge_requests import verdicts
 from ragbench.judges.judgements import judgeable
 from ragbench.judges.material import Material
-from ragbench.testsets.interventions import OF_ANSWERS, answers_to_others
+from ragbench.testsets.interventions import ANSWER_CHANGES, answers_to_others
 from ragbench.text import sentence_spans
 from ragbench.types import LLM, Answer, Chunk, Dataset, LLMLike
 
@@ -85,8 +85,8 @@ def judge_audit(
     """Test a judge before it is used: with answers that are known to be right or wrong, and with
     answers that differ in ways that should not matter.
 
-    Each probe that applies to the criterion has one row. The meaning of `value` depends on the probe;
-    verdicts by a criterion with `higher_is_better=False` are turned round, so that 1 is the best:
+    Each probe that applies to the criterion has one row. The meaning of `value` depends on the probe. A
+    verdict counts from 0 to 1, the best; so 1 - verdict counts if `higher_is_better` is False:
 
     - "repeated": the same request three times at temperature 0; mean |difference| of two verdicts,
       in [0, 1].
@@ -287,7 +287,7 @@ def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[st
     unchanged = [*plain, *wrong]
     groups = {_UNCHANGED: unchanged}
     knows_right_answers = _knows_right_answers(criterion)
-    for probe, change_answer in OF_ANSWERS.items():  # name -> a function from answer to answer
+    for probe, change_answer in ANSWER_CHANGES.items():  # name -> a function from answer to answer
         # by the user's own criterion, half an answer may be as good as a whole one
         if knows_right_answers or probe != "truncated":
             groups[probe] = [replace(each, answer=change_answer(each.answer)) for each in unchanged]
@@ -323,8 +323,8 @@ def _probe_values(
 ) -> dict[str, list[float | None]]:
     """Return probe (test of a judge) -> its value for each answer; None for an unscored answer.
 
-    The value is 0 for a perfect judge: the change of a verdict that should not change, the distance from
-    1 of a verdict on a right answer, or the verdict on a wrong one.
+    A perfect judge has the value 0 in every probe but "same verdict", which is 1 for an answer with the
+    most frequent verdict.
 
     Args:
         scores: group of `_probe_materials` -> the verdict on each of its materials, from 0 to 1.
@@ -333,19 +333,23 @@ def _probe_values(
     """
     unchanged = scores[_UNCHANGED]
     values: dict[str, list[float | None]] = {}
-    for probe in OF_ANSWERS:
+    # a changed answer: how much better or worse the verdict became
+    for probe in ANSWER_CHANGES:
         if probe in scores:
             values[probe] = _differences(unchanged, scores[probe])
+    # another order: how far the verdict moved
     for probe in ("levels reversed", "documents reversed"):
         if probe in scores:
             changes = _differences(unchanged, scores[probe])
             values[probe] = [None if change is None else abs(change) for change in changes]
+    # a right answer: how far the verdict is from 1
     for probe in ("right answers", "other language"):
         if scores.get(probe):
             values[probe] = [None if score is None else 1 - score for score in scores[probe]]
-    knows_wrong_answers = "empty answer" in scores  # not by the user's own criteria
+    # a wrong answer: the verdict; by a criterion of the user's own no answer is known to be wrong
+    knows_wrong_answers = "empty answer" in scores
     if knows_wrong_answers:
-        values["wrong but fluent"] = list(unchanged[n_plain:])  # the verdicts on wrong answers
+        values["wrong but fluent"] = list(unchanged[n_plain:])
         values["empty answer"] = list(scores["empty answer"])
     else:
         values["same verdict"] = _is_most_frequent(unchanged)
@@ -353,17 +357,18 @@ def _probe_values(
 
 
 def _with_levels_reversed(criterion: Criterion) -> Criterion:
-    """Return a criterion whose levels, and their meanings (`anchors`), are listed in the opposite order.
+    """Return a criterion whose levels, and their meanings (`anchors`), are listed in the opposite order;
+    levels without a value come last.
 
-    Levels without a value come last. The judge reads the meanings: if they already had the new order,
-    they are reversed, so that it reads a different order in any case.
+    The judge reads the meanings, and they may have another order than the levels. If the new order is
+    the one that they had, they are reversed, so that the judge reads a different order in any case.
     """
     without_value = [level for level in criterion.levels if level not in criterion.values]
     new_order = [*reversed(criterion.values), *without_value]
     levels = {level: criterion.levels[level] for level in new_order}
     anchors = {level: criterion.anchors[level] for level in new_order if level in criterion.anchors}
-    is_same_order = list(anchors) == list(criterion.anchors)
-    if is_same_order:  # as they had the new order before
+    had_new_order = list(anchors) == list(criterion.anchors)
+    if had_new_order:
         anchors = dict(reversed(anchors.items()))
     return replace(criterion, levels=levels, anchors=anchors)
 
@@ -432,8 +437,11 @@ _FAULTS = {
 def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] = ()) -> list[str]:
     """Return the faults of a judge that an audit shows, the gravest first; [] if it passes every probe.
 
-    A fault for your own criterion alone is the same verdict on all answers. With `agreement`, the rows
-    of `judge_agreement`, an agreement with people that is not shown to exceed chance is one more fault.
+    The faults are the failed probes, and the same verdict on all answers. With `agreement`, the rows of
+    `judge_agreement`, an agreement with people that is not shown to exceed chance is one more fault.
+
+    Args:
+        audit: the table of `judge_audit`.
 
     >>> rows = [("repeated", 0.0, "pass"), ("right answers", 1.0, "fail"), ("wrong but fluent", 0.0, "pass"),
     ...         ("padded", 0.0, "pass")]
@@ -466,9 +474,9 @@ def _constant_verdict(value_of: Mapping[str, float]) -> float | None:
     Return None if it does not, or if no right or wrong answers are known. `value_of` is probe (test of
     the judge) -> its value.
     """
-    probes_of_change = (*OF_ANSWERS, "repeated", "levels reversed")
-    # a verdict has changed with the answer or its form, so it is not constant
-    if any(value_of.get(probe, 0.0) for probe in probes_of_change):
+    probes_of_change = (*ANSWER_CHANGES, "repeated", "levels reversed")
+    has_changed = any(value_of.get(probe, 0.0) for probe in probes_of_change)
+    if has_changed:
         return None
     if "right answers" not in value_of or "wrong but fluent" not in value_of:
         return None
@@ -481,9 +489,7 @@ def _distances_of_repeats(
     plain: Sequence[Material], criterion: Criterion, model: LLM, request_options: Mapping[str, Any]
 ) -> list[float | None]:
     """Return for each answer how far the verdicts of three equal requests at temperature 0 are
-    apart.
-
-    It is the mean distance of two verdicts; None if there are fewer than two.
+    apart: the mean distance of two verdicts; None if fewer than two could be read.
 
     `plain` has the unchanged answers.
     """
@@ -501,13 +507,18 @@ def _distances_of_repeats(
 def _probe_row(
     probe: str, values: Sequence[float | None], criterion: str, n_questions: int
 ) -> dict[str, object]:
-    """Return the row of a probe in the table of `judge_audit`.
+    """Return the row of a probe (test of a judge) in the table of `judge_audit`: its mean value with a
+    95 % interval, and the verdict.
+
+    The verdict is "fail" if the value is shown to exceed the bound of the probe, else "pass"; "unscored"
+    if no answer has a value. A failure is shown at an error rate of 5 % over all probes, so the interval
+    that decides is wider than the one in the table.
 
     Args:
         probe: its name.
-        values: the value of each answer, None for an unscored one, in the order of
-            `_means_of_questions`.
-        criterion: the built-in criterion that is audited, or the user's.
+        values: the value of the probe for each answer, None for an unscored one, in the order that
+            `_means_of_questions` takes.
+        criterion: the name of the audited criterion.
         n_questions: the number of questions that the answers are about.
     """
     scored = [value for value in values if value is not None]
@@ -521,31 +532,34 @@ def _probe_row(
         "bound": AUDIT_BOUNDS[probe],
         "verdict": "unscored",
     }
-    if scored:
-        means = _means_of_questions(values, n_questions)
-        # changes are from -1 to 1, the values of the other probes from 0 to 1
-        interval = _interval_of_changes if probe in OF_ANSWERS else _interval_of_fraction
-        row["value"] = fmean(scored)
-        row["ci_low"], row["ci_high"] = interval(means, 0.05)  # alpha: 95 %
-        # one-sided 5 % over all probes (Bonferroni), which is two-sided 10 %
-        safe_interval = interval(means, 0.1 / len(AUDIT_BOUNDS))
-        row["verdict"] = "fail" if _exceeds_bound(probe, criterion, safe_interval) else "pass"
-    return row
+    if not scored:
+        return row
+    means = _means_of_questions(values, n_questions)
+    # changes are from -1 to 1, the values of the other probes from 0 to 1
+    interval = _interval_of_changes if probe in ANSWER_CHANGES else _interval_of_fraction
+    low, high = interval(means, 0.05)
+    # Bonferroni: the probes share the error rate; one-sided 5 % are two-sided 10 %
+    deciding_interval = interval(means, 0.1 / len(AUDIT_BOUNDS))
+    is_failed = _exceeds_bound(probe, criterion, deciding_interval)
+    return row | {
+        "value": fmean(scored),
+        "ci_low": low,
+        "ci_high": high,
+        "verdict": "fail" if is_failed else "pass",
+    }
 
 
 def _exceeds_bound(probe: str, criterion: str, interval: tuple[float, float]) -> bool:
     """Return True if a probe (test of a judge) failed: the whole interval of its value is above its
     bound.
 
-    For an addition to the answer, judged by correctness, it also fails if the interval is below the
-    negative bound.
-
-    By other criteria an addition may lower the verdict with reason: padding is off the point, and a
-    named author is a claim without support.
+    After an addition to the answer the verdict by correctness may not fall, either: the probe also
+    fails if the interval is below the negative bound. By other criteria an addition may lower the
+    verdict with reason: padding is off the point, and a named author is a claim without support.
     """
     low, high = interval
     bound = AUDIT_BOUNDS[probe]
-    is_addition = probe in OF_ANSWERS and probe != "truncated"
+    is_addition = probe in ANSWER_CHANGES and probe != "truncated"
     may_not_fall = is_addition and criterion == "correctness"
     return low > bound or (may_not_fall and high < -bound)
 

@@ -362,8 +362,9 @@ _own: dict[str, Criterion] = {}
 
 
 def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ...]:
-    """Return criteria in any form in which users name them, each once; declare the user's own criteria
-    and their measures.
+    """Return the criteria that a user names in any form, each once.
+
+    Criteria of the user's own are declared: from then on they, and their measures, are known by name.
 
     Args:
         given: the name of a built-in criterion, a `Criterion`, a function, a TOML file of criteria,
@@ -379,8 +380,9 @@ def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ..
     """
     criteria: dict[str, Criterion] = {}
     for criterion in _criteria_of_value(given, folder):
-        first = criteria.setdefault(criterion.name, criterion)  # itself, if the name is new
-        if first.digest != criterion.digest:  # of all fields; equal ones are named twice
+        if criterion.name not in criteria:
+            criteria[criterion.name] = criterion
+        elif criteria[criterion.name].digest != criterion.digest:  # not the same one named twice
             raise ConfigError(
                 f"two criteria have the name {criterion.name!r}; give each a different name"
             )

@@ -106,11 +106,11 @@ def request_judgements(
     temperature: float | None = None,
     **request_options: Any,
 ) -> Judged:
-    """Send requests to a judge, and return its judgements.
+    """Send requests to a judge, and return (position of the answer, name of the criterion, number of the
+    sample) -> judgement.
 
-    They are by (position of the answer, name of the criterion, number of the sample). If a reply cannot
-    be read, the judge is told the problem and asked once more (a repair); if the second reply cannot be
-    read either, the judgement is unscored.
+    If a reply cannot be read, the judge is told the problem and asked once more (a repair); if the second
+    reply cannot be read either, the judgement is unscored.
 
     Args:
         llm: the judge.
@@ -189,8 +189,8 @@ def _add_judgements(
 ) -> dict[str, str]:
     """Add the judgements of one reply to `judged`: one for each criterion of the request.
 
-    If the request was a repair (a second attempt), its judgement replaces the one on the first reply, which
-    could not be read, and has the usage of both.
+    If the request was a repair (a second attempt after a reply that could not be read), its judgement
+    replaces the earlier one, and has the usage of both requests.
 
     Args:
         request: the request that was sent.
@@ -202,7 +202,7 @@ def _add_judgements(
     Returns:
         criterion -> problem, for verdicts that could not be read.
     """
-    # by criterion: its score, also of a verdict that could not be read, and the problems of these
+    # criterion -> its score (unscored if its verdict could not be read), and criterion -> problem
     score_of, problem_of = _score_completion(request, completion, material)
     for number, criterion in enumerate(request.criteria):
         scored = score_of[criterion.name]
@@ -228,7 +228,8 @@ def _add_judgements(
             usage=usage,
         )
         key = (request.answer, criterion.name, request.sample)
-        if key in judged:  # by the first reply, which could not be read
+        is_repair = key in judged  # the first reply could not be read
+        if is_repair:
             judgement = _join_repair(judged[key], judgement)
         judged[key] = judgement
     return problem_of
@@ -292,9 +293,8 @@ def _score_verdict(
 def _numbered_parts(
     criterion: Criterion, material: Material
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names and the texts of the parts that a verdict refers to by numbers.
-
-    For documents they are their ids and texts; for facts, the facts and no texts.
+    """Return the names and the texts of the documents that a verdict refers to by their numbers; for the
+    form "facts", the facts as names, and no texts.
     """
     if criterion.form == "facts":
         return material.facts, ()

@@ -179,7 +179,8 @@ def _model_of_verdict(criterion: Criterion) -> type[BaseModel]:
 
     def as_level(value: object) -> object:
         """Return the level that a value in a reply stands for: true or false, a level, or a synonym of
-        yes and no, also in upper case or with marks of emphasis; raises PydanticCustomError.
+        yes and no, also in upper case or with marks of emphasis. Raise PydanticCustomError for another
+        value.
         """
         # True -> "True", "**Yes.**" -> "Yes"
         word = str(value).strip(" \t\r\n.!*_`\"'")
@@ -200,19 +201,19 @@ def _model_of_verdict(criterion: Criterion) -> type[BaseModel]:
 
 
 def _level_of_word(levels: Iterable[str]) -> dict[str, str]:
-    """Return word -> level, in small letters, for the names of levels and, if a level means yes or no,
-    the synonyms of that.
+    """Return word in small letters -> level, for each level's name and, if a level means yes or no, for
+    the synonyms of yes or of no, too.
 
     >>> _level_of_word(["Yes", "partly"])
     {'yes': 'Yes', 'partly': 'partly', 'true': 'Yes', 'correct': 'Yes'}
     """
     level_of_word = {name.casefold(): name for name in levels}
-    for synonyms in _SYNONYMS:
-        # the levels that mean yes (then: that mean no); the first gets the synonyms that are no level
-        named = [level_of_word[synonym] for synonym in synonyms if synonym in level_of_word]
-        if named:
-            for synonym in synonyms:
-                level_of_word.setdefault(synonym, named[0])
+    for synonyms in _SYNONYMS:  # the words for yes, then those for no
+        levels_among = [level_of_word[word] for word in synonyms if word in level_of_word]
+        if levels_among:
+            for word in synonyms:
+                # a word that is a level itself keeps its meaning
+                level_of_word.setdefault(word, levels_among[0])
     return level_of_word
 
 
@@ -315,8 +316,8 @@ def _check_copies(
     objects: Sequence[tuple[Mapping[str, Any], int, int]],
     shown: Sequence[str],
 ) -> None:
-    """Raise UnreadableError if the judge copied its verdict from a text that it was shown: the judged
-    answer may have planted it.
+    """Raise UnreadableError if the judge copied its verdict from a text that it was shown, since the
+    judged answer may have planted it there.
 
     Args:
         criterion: the criterion of the verdict.
@@ -425,19 +426,19 @@ def _text_outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _validate(criterion: Criterion, candidate: object) -> BaseModel:
-    """Check a candidate, a part of a reply, and return it as a verdict in the form of the
-    criterion.
+    """Return a part of a judge's reply as a verdict on the criterion, with checked fields.
 
-    It is an object with the fields of the form, or the value of its main field alone (true in
-    {"correctness": true}).
+    The part (`candidate`) may be an object with the fields of a verdict, or only the value of the main
+    field, such as true in {"correctness": true}.
 
     Raises:
-        UnreadableError: it does not have the form.
+        UnreadableError: a field is missing, or has a value that it cannot have.
     """
     main_field = VERDICT_FIELDS[criterion.form]
     fields = candidate if isinstance(candidate, Mapping) else {main_field: candidate}
+    fields = _split_checks(fields, main_field)
     try:
-        return _model_of_verdict(criterion).model_validate(_split_checks(fields, main_field))
+        return _model_of_verdict(criterion).model_validate(fields)
     except ValidationError as exc:
         error = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in (criterion.name, *error["loc"]))
@@ -477,12 +478,8 @@ _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
 def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
-    """Return the verdicts that a reply states in words.
-
-    They are after a label ("Verdict: true", "score: 0.5"), or the first word of the text ("True,
-    because ...").
-
-    Only levels and scores are looked for.
+    """Return the verdicts that a reply states in words: after a label ("Verdict: true", "score: 0.5"),
+    or as the first word of the text ("True, because ..."). Only levels and scores are looked for.
     """
     name = re.escape(criterion.name)
     if criterion.form == "score":
@@ -580,15 +577,14 @@ def _normalised(text: str) -> str:
 
 
 def _part_values(
-    noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
+    noun: str, good: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
 ) -> tuple[list[bool], str]:
-    """Return for each document True if it is useful, or for each fact True if it is stated in full.
-
-    The second value is the explanation, with a line for each.
+    """Return True for each document that is useful, or for each fact that is stated in full, else False;
+    and an explanation with a line for each document or fact.
 
     Args:
-        noun: "document" or "fact".
-        kind: the words for the good ones in the explanation, such as "chunks useful".
+        noun: "document" or "fact", for errors.
+        good: what is counted in the explanation: "chunks useful", or "vital facts stated in full".
         parts: the verdicts on the documents or facts, each with its number from 1.
         names: the ids of the documents, or the facts.
 
@@ -610,7 +606,7 @@ def _part_values(
         are_good.append(is_good)
         reason = f" ({part.reason})" if part.reason else ""
         lines.append(f"{number}. {word} [{name}]{reason}")
-    return are_good, "\n".join([f"{sum(are_good)} of {len(are_good)} {kind}", *lines])
+    return are_good, "\n".join([f"{sum(are_good)} of {len(are_good)} {good}", *lines])
 
 
 def _check_complete(noun: str, judged: Mapping[int, BaseModel], count: int) -> None:
@@ -688,18 +684,21 @@ def _why_unsupported(check: Check) -> str:
 
 
 def _checks_in_order(noun: str, claims: Sequence[str], checks: Sequence[Check]) -> list[Check]:
-    """Return the check of each claim, by its number; raises UnreadableError if a claim has none."""
+    """Return the check of each claim, in the order of the claims; UnreadableError if a claim has none.
+
+    A check has the number of its claim. If the judge gave as many checks as claims, but repeated a
+    number (some write 1 everywhere), the checks are taken in the order of the reply.
+    """
     check_of = {check.number: check for check in checks}
     has_repeated_numbers = len(check_of) < len(checks)
     if has_repeated_numbers and len(checks) == len(claims):
-        # some judges write 1 everywhere: the checks are in the order of the claims
         return list(checks)
     _check_complete(noun, check_of, len(claims))
     return [check_of[number] for number in range(1, len(claims) + 1)]
 
 
 def _check_evidence(noun: str, check: Check, n_documents: int) -> None:
-    """Raise UnreadableError for support that contradicts itself: from a document that was not shown, or
+    """Raise UnreadableError if the judge finds a claim supported, but by a document that was not shown, or
     without a quote.
     """
     if not check.supported:

@@ -29,16 +29,16 @@ def write_request(
 ) -> str:
     """Return the text of a request to judge a material by these criteria.
 
-    Texts of others are between tags with a code, which these texts do not contain, so that none of
-    them can close its tag.
+    Foreign texts, such as the answer, are between tags with a code that none of these texts contains, so
+    that no text can close its tag.
 
     Args:
-        criteria: the criteria; the material that one of them needs is shown.
+        criteria: the criteria; a text is shown if one of them shows it.
         material: the question, the answer and all that belongs to it.
         problem: why an earlier reply could not be read; "" for a first request.
         reply: this earlier reply.
     """
-    # what any of the criteria needs, of "answer", "reference", "contexts" and "facts"
+    # the texts that any criterion shows, of "answer", "reference", "contexts" and "facts"
     shown = frozenset[str]().union(*(criterion.shows for criterion in criteria))
     seen = _reduce_to_shown(material, shown)
     reply = reply[-_MAX_SHOWN_REPLY:]  # its end, where the verdict should be
@@ -107,8 +107,8 @@ def _material_parts(
 def _reduce_to_shown(material: Material, shown: Set[str]) -> Material:
     """Return a material without the texts that the judge does not see.
 
-    It keeps the question, the latest messages before it, and of "answer", "reference", "contexts" and
-    "facts" those in `shown`. A long answer is cut.
+    The material keeps the question, the latest messages before it, and the texts named in `shown`
+    ("answer", "reference", "contexts", "facts"). A long answer is cut.
     """
     return replace(
         material,
@@ -150,7 +150,7 @@ def _question_with_levels(criterion: Criterion, n_documents: int, n_facts: int) 
 def _example_texts(criterion: Criterion, code: str) -> list[str]:
     """Return the judged examples of a criterion for a request, their texts between tags with the code.
 
-    An example has texts by name, such as "answer", and its right "verdict", which stands after them.
+    An example has texts by name, such as "answer", and the right "verdict", which is written after them.
     """
     shown = []
     for number, example in enumerate(criterion.examples, 1):

@@ -103,12 +103,12 @@ class Pilot(NamedTuple):
             return math.nan
         return float(brentq(excess, 0.0, largest, xtol=1e-6 * largest))
 
-    def n_to_decide(self, difference: float, reach: float, alpha: float) -> int:
+    def n_to_decide(self, difference: float, margin: float, alpha: float) -> int:
         """Compute the number of pairs that decide if difference and deviation stay as they are.
 
-        Either Student's t shows the difference with a probability of `POWER`, or the safe interval
-        shows that it is below `reach` (the largest difference that does not matter); the smaller
-        number counts. `MAX_PAIRS` stands for more.
+        It is the smaller of two numbers: for one, Student's t shows the difference with a probability
+        of `POWER`; for the other, the safe interval shows that it is below `margin`, in the unit of the
+        measure. `MAX_PAIRS` is returned if more pairs are needed.
 
         >>> Pilot(30, 0.2, 1.0).n_to_decide(0.05, 0.02, 0.05), Pilot(30, 0.0, 1.0).n_to_decide(0.0, 0.02, 0.05)
         (128, 149)
@@ -116,13 +116,13 @@ class Pilot(NamedTuple):
         from scipy.special import ndtri, stdtrit
 
         def shows_difference(n: int) -> bool:
-            # the standard errors that a difference must have to be shown with that power
-            errors = stdtrit(n - 1, 1 - alpha / 2) + ndtri(POWER)
-            return bool(errors * self.deviation / math.sqrt(n) < abs(difference))
+            # how many standard errors a difference must be from 0 to be shown with that power
+            errors_needed = stdtrit(n - 1, 1 - alpha / 2) + ndtri(POWER)
+            return bool(errors_needed * self.deviation / math.sqrt(n) < abs(difference))
 
         n = _smallest(shows_difference, MAX_PAIRS)
-        if abs(difference) < reach < math.inf and math.isfinite(self.width):
-            return self._n_with_half_width(reach - abs(difference), alpha, n)
+        if abs(difference) < margin < math.inf and math.isfinite(self.width):
+            return self._n_with_half_width(margin - abs(difference), alpha, n)
         return n
 
     def _n_with_half_width(self, wanted: float, alpha: float, limit: int) -> int:
@@ -152,9 +152,9 @@ class Pilot(NamedTuple):
     def _half_width(self, n: int, alpha: float) -> float:
         """Compute the half width of the safe 1 - alpha interval of `n` pairs.
 
-        It is the largest of three: Student's, that of the rule of three (`_smallest_half_width` has
-        both), and Gaffke's. Gaffke's limit counts the largest possible loss as one more value
-        (`by_whole`), or as half of one at alpha / 2 (`by_half`); the nearer one counts.
+        It is the largest of three half widths: Student's and the rule of three's
+        (`_smallest_half_width`), and Gaffke's. Gaffke's limit counts the largest possible loss as one
+        more value (`by_whole`), or as half of one at alpha / 2 (`by_half`); the nearer limit counts.
         """
         smallest = self._smallest_half_width(n, alpha)
         if self.deviation <= TIE:
@@ -170,8 +170,8 @@ class Pilot(NamedTuple):
         return max(min(by_whole, by_half), smallest)
 
     def _smallest_half_width(self, n: int, alpha: float) -> float:
-        """Compute a lower bound of `_half_width`, which takes no search: Student's half width, or the half width
-        of the rule of three, whichever is larger.
+        """Compute a lower bound of `_half_width` that is fast to compute: the larger of Student's half
+        width and the rule of three's.
         """
         from scipy.special import stdtrit
 

@@ -147,8 +147,8 @@ def _weakest_comparison(tables: Sequence[pd.DataFrame], measures: Sequence[str])
     configurations and measures.
 
     The interval of a row spans the intervals of all `tables`, p is the largest p, and the decision is
-    the weakest. The other columns are those of the first table. For the given `measures`, "worse bound"
-    is added to the column `interval`.
+    the weakest. The other columns are taken from the first table. For the given `measures`, "worse
+    bound" is added to the column `interval`.
     """
     result = pd.DataFrame(tables[0])
     for label in result.index:

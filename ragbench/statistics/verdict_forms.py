@@ -139,11 +139,14 @@ def row_of_ragchecker(result: Record, criterion: str) -> Row:
 
 
 def row_of_summeval(record: Record, criterion: str) -> Row:
-    """Return the verdicts on a summary by a criterion, "" for consistency: people's is the mean of the
-    experts, and `turker` the mean of the crowd.
+    """Return the verdicts on a summary in SummEval by a criterion ("" for consistency).
 
-    If no expert annotated, the mean of the crowd is people's verdict. Other fields with scores by
-    the criterion are judges.
+    `person` is the mean score of the experts, and `turker` the mean score of the crowd. If no expert scored the
+    summary, `person` is the mean score of the crowd, and there is no `turker`. Other fields with scores
+    by the criterion are judges.
+
+    Raises:
+        DataError: no person has a score by the criterion.
     """
     criterion = criterion or "consistency"
     means = _mean_scores_by_group(record, criterion)
@@ -262,12 +265,14 @@ def is_qrels(text: str) -> bool:
 
 
 def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
-    """Return a row per query and passage with the grades of people and of judges.
+    """Return a row per query and passage with the grades of people and of judges, from LLMJudge's files.
 
-    Each has a file, as LLMJudge publishes them. The passage is in the column `system`.
+    The passage is in the column `system`. `person` is NaN for a passage that people did not grade; a
+    judge that did not grade a passage has no entry in its row.
 
-    `person` is NaN for a passage that people did not grade; a judge that did not grade a passage has
-    no entry in its row.
+    Args:
+        people: the file with people's grades.
+        judges: name of a judge -> the file with its grades.
 
     Raises:
         DataError: a file is not of this form, a grade is out of range, or a judge graded none of

@@ -252,7 +252,7 @@ with the changed question.
 # Origin of the last three: verbosity in Zheng et al. 2023, "Judging LLM-as-a-Judge with MT-Bench and
 # Chatbot Arena"; authority in Chen et al. 2024, "Humans or LLMs as the Judge?"; instructions to the
 # judge in Raina et al. 2024, "Is LLM-as-a-Judge Robust?". The texts are ours.
-OF_ANSWERS: Mapping[str, Callable[[str], str]] = {
+ANSWER_CHANGES: Mapping[str, Callable[[str], str]] = {
     "truncated": lambda answer: answer[: len(answer) // 2],
     "padded": lambda answer: (
         "To begin with, this is a question that deserves a careful and complete treatment. "

@@ -16,7 +16,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.judges import AUDIT_BOUNDS, Criterion, audit, audit_findings, judge_audit
 from ragbench.judges.criterion import BUILT_IN
 from ragbench.llms import ScriptedLLM, dry_run
-from ragbench.testsets.interventions import OF_ANSWERS
+from ragbench.testsets.interventions import ANSWER_CHANGES
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset
 
 CASES = tuple(
@@ -220,7 +220,7 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
         truth = np.repeat([1.0, 0.0], 20)
         drawn = [np.abs(truth - (rng.random(40) < 0.05)) for _ in range(5)]
         values = {
-            probe: after - drawn[0] for probe, after in zip(OF_ANSWERS, drawn[1:], strict=True)
+            probe: after - drawn[0] for probe, after in zip(ANSWER_CHANGES, drawn[1:], strict=True)
         }
         values |= {
             "wrong but fluent": drawn[0][20:],
