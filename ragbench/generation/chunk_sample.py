@@ -56,8 +56,8 @@ def sample_chunks(
 def _choose_diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
     """Choose up to `n` chunks, one by one, so that every chunk is similar to a chosen one.
 
-    Each is the chunk that brings all chunks nearest to a chosen one: the sum of their similarities to
-    the nearest chosen chunk increases most.
+    The next choice is the chunk that most increases the sum, over all chunks, of the similarity to the
+    nearest chosen chunk.
     """
     vectors = load_embedder("wordllama").encode([chunk.text for chunk in chunks])
     similarity = np.maximum(vectors @ vectors.T, 0.0)  # (chunks, chunks)

@@ -234,7 +234,8 @@ def generate_drafts(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Draft]:
-    """Draft `per_chunk` questions about each chunk and check each; in the order of the chunks.
+    """Draft `per_chunk` questions about each chunk, check every draft, and return all drafts, also the
+    rejected ones, in the order of the chunks.
 
     Free checks come first: form, yes/no questions, questions about "the passage", evidence that is
     not in the chunk, questions that repeat the chunk. Then `checker` (default: `llm` itself)
@@ -290,12 +291,14 @@ def _check_by_model(
     text_of: Mapping[str, str],
     ask_checker: Callable[..., Sequence[Completion]],
 ) -> list[Draft]:
-    """Let a model check the open drafts, and return all drafts, these with the state that it gives them.
+    """Let a model check the open drafts, and return all drafts in their order. A checked draft gets a new
+    state and a reason; the others are unchanged.
 
-    A question must be clear without its chunk, and the chunk must support the answer.
+    The model decides whether a question is clear without its chunk, and whether the chunk supports the
+    answer.
 
     Args:
-        drafts: in any state; the others than "open" stay as they are.
+        drafts: the drafts in any state; those in the state "open" are checked.
         text_of: chunk_id -> text.
         ask_checker: sends prompts to the model; takes the options of `generate_many`.
     """

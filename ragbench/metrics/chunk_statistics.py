@@ -117,8 +117,8 @@ def _mean(parts: Sequence[Floats]) -> float:
 def _coherence(
     starts: Ints, ends: Ints, sentences: Ints, vectors: npt.NDArray[np.float32]
 ) -> Floats:
-    """Return for each chunk of a document how similar its sentences are to the next ones: the mean cosine
-    of all pairs of neighbouring whole sentences; NaN if it does not hold two whole sentences.
+    """Return for each chunk of a document how similar neighbouring sentences in it are: the mean cosine
+    of all pairs of neighbours; NaN for a chunk without two whole sentences.
 
     Args:
         starts, ends: the borders of the chunks.

@@ -427,15 +427,15 @@ def requirements_missed(
 def _missing_items(
     part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float
 ) -> str:
-    """Return the items that an answer lacks, such as "missing keywords: spring", for a part of its score below
-    the threshold; "" for a part that does not consist of items.
+    """Return what an answer lacks, such as "missing keywords: spring", for a part of its score that is below
+    the threshold; "" for a part without items, such as the similarity to the reference answer.
 
     Args:
-        part: such as "keyword".
-        case: with the items.
-        answer: to the question.
+        part: the name of the part, such as "keyword".
+        case: the question, with the items that an answer should have.
+        answer: the answer to it.
         relevant: the grades of the case's documents.
-        value: of the part.
+        value: the value of the part.
     """
     text = wording(answer)
     if part == "keyword":

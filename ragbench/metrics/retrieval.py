@@ -58,10 +58,9 @@ def score_run(
             with the columns query_id, doc_id, relevance; also what `read_qrels` takes: a file of
             TREC, a frame of PyTerrier (qid, docno, label), an object of ranx.
         run: {query_id: {doc_id: score}}, {query_id: [doc_id, ...]} with the best documents first, or a
-            DataFrame with the columns query_id, doc_id, score;
-            or as `read_run`.
+            DataFrame with the columns query_id, doc_id, score; also what `read_run` takes.
         measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5", "Judged@10"], and your own
-            of the level "document" (`rb.Measure`, "package.module:attribute"). Default:
+            measures of the level "document" (`rb.Measure`, "package.module:attribute"). Default:
             nDCG, P, R, F1, RR, AP and Success at 1, 3, 5 and 10, and RR and AP of the whole
             ranking.
 
@@ -152,9 +151,10 @@ def _score_own(qrels: Any, run: Any, measures: Sequence[Measure]) -> pd.DataFram
 
 
 def own_ranking_values(measure: Measure, run: Run, qrels: Qrels) -> dict[str, float]:
-    """Return query_id -> the value of a user's measure of rankings. Queries without a judgement and
-    queries for which the measure returns None are left out; for a query that is not in the run
-    nothing was found.
+    """Return query_id -> the value of a user's measure of rankings, for the queries with a judgement.
+
+    A query that is not in the run has an empty ranking. Queries for which the measure returns None are
+    left out.
 
     Raises:
         DataError: as `own_value`.
@@ -175,14 +175,14 @@ _EXCHANGED = "score_run(qrels, run) takes judgements first: were the two given t
 
 
 def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.DataFrame:
-    """Score a ranking by ragbench's measures, as `score_run`; warn if every value is 0 for a reason
-    that can be seen in the ids.
+    """Score a ranking by ragbench's measures, as `score_run` does. Warn if every value is 0 and the ids
+    show why: no query is judged, or chunks are ranked where documents are judged.
 
     Raises:
-        DataError: the two arguments are exchanged, as their types show, or as in `score_run`.
+        DataError: the types of the two arguments show that they are exchanged; or as in `score_run`.
     """
     names = [str(measure) for measure in parsed]
-    ranks = ranks_of_dicts(qrels, run)
+    ranks = ranks_of_dicts(qrels, run)  # fast, for plain dicts; None for any other form
     if ranks is not None:
         table = table_of_ranks(ranks, parsed)
         if np.nansum(table) > 0:  # else a warning may be due
@@ -191,7 +191,8 @@ def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.D
     judged, ranked = _judged_and_ranked(qrels, run)
     doc_ids = ranked["doc_id"].unique()
     if not all(map(str.isascii, doc_ids)):
-        known_form = ids_in_known_form(doc_ids, set(judged["doc_id"]))  # such as other accents
+        # the same id in another Unicode form, such as an accent as a separate sign
+        known_form = ids_in_known_form(doc_ids, set(judged["doc_id"]))
         ranked = ranked.assign(doc_id=ranked["doc_id"].replace(known_form))
     _warn_of_exchange(judged, ranked)
     data = _numbered(qrels, judged, ranked)

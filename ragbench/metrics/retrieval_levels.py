@@ -46,8 +46,9 @@ def score_retrieval(
         run: document-level run.
         chunk_run: chunk-level run; without one, documents are scored.
         chunks: the chunks that `chunk_run` ranks; needed for gold evidence.
-        joined: ids of chunks among `chunks` that were made of neighbouring chunks for single
-            questions. For a question that ranks one, it takes the place of the chunks that it holds.
+        joined: ids of the chunks among `chunks` that were joined from neighbouring chunks for single
+            questions. In the judgements of a question whose ranking has such a chunk, it takes the
+            place of its parts.
         measures: names such as "nDCG@10" and "span:RR", of the levels in `retrieval_levels`.
 
     >>> from ragbench.types import Case, Chunk, Dataset, Span

@@ -27,6 +27,9 @@ class TidyScores(PropertyTable):
         return TidyScores(self.copy())
 
     def _hint_of_column(self, name: str) -> str:
+        """Return where to find a column that this table lacks, as the end of a sentence; "" if that is not
+        known.
+        """
         if find_measure(name) is not None:
             return (
                 "; this table has a row per measure: use scores.pivot(), with a column per measure"

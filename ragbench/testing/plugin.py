@@ -301,17 +301,19 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
 
 
 def _mcp_server_of_session(request: pytest.FixtureRequest) -> str:
-    """Return the one system that the tests with the requested fixture name; the fixture has one
-    server for the whole session.
+    """Return the MCP server for all tests of the session that use the requested fixture.
+
+    The fixture has one server for the whole session. So all these tests must choose the same system,
+    by their markers or by `--ragbench-system`.
 
     Raises:
-        ConfigError: their markers name different systems.
+        ConfigError: the tests choose different systems.
     """
     specs = set()
-    for item in request.session.items:
-        uses_fixture = request.fixturename in getattr(item, "fixturenames", ())
+    for test in request.session.items:
+        uses_fixture = request.fixturename in getattr(test, "fixturenames", ())
         if uses_fixture:
-            specs.add(str(_choices_for_test(request.config, item)["system"]))
+            specs.add(str(_choices_for_test(request.config, test)["system"]))
     if len(specs) > 1:
         raise ConfigError(
             f"tests of this session name the systems {', '.join(sorted(specs))}; "
@@ -362,8 +364,10 @@ def _load_once(source: DatasetSource) -> Dataset:
 
 
 def _dataset_for_test(config: pytest.Config, node: Any) -> Dataset:
-    """Return the dataset that is chosen for a test, with the chosen questions: the ones with these ids (if
-    any are given), of these the first `n` (0: all).
+    """Return the dataset that is chosen for a test, with the chosen questions alone.
+
+    If ids are chosen, other questions are left out; if a number `n` is chosen, only the first `n` of the
+    remaining questions are kept.
 
     Raises:
         ConfigError: the dataset lacks a chosen question.
@@ -444,7 +448,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     recorded = reports.active
     if recorded is None:
         return
-    # pytest-xdist sends it from a worker to the main process, where it is None
+    # a dictionary that pytest-xdist sends to the main process; only the config of a worker has it
     worker_output = getattr(config, "workeroutput", None)
     if worker_output is not None:
         worker_output[_XDIST] = recorded.to_plain()

@@ -73,8 +73,8 @@ current_test = ""
 def _merge_answers(before: Answer, answer: Answer) -> Answer:
     """Merge two answers to one question, `before` and the newer `answer`.
 
-    The newer is kept, unless only the older has a text. If it has no contexts, as they came from a
-    separate search, it gets the contexts of the other.
+    The newer answer is kept, unless only the older one has a text. If the kept answer has no contexts
+    (they came from a separate search), it gets the contexts of the other one.
     """
     if before.text and not answer.text:
         kept, other = before, answer

@@ -80,8 +80,12 @@ def _pipeline(model: str) -> Any:
 
 
 def _harmful(model: str, labels: list[str], chosen: str) -> set[str]:
-    """Return the labels of a classifier that mean an attack: the `chosen` one; if it is "", those whose
-    words mean harm ("INJECTION"), or that are not the harmless one of two ("SAFE").
+    """Return the labels of a classifier that mean an attack, by the first of these rules that applies:
+
+    1. the `chosen` label, if one is chosen;
+    2. LABEL_1, if the labels are LABEL_0 and LABEL_1;
+    3. labels whose name means harm, such as "INJECTION";
+    4. of two labels, the one whose name does not mean harmless, such as "SAFE".
 
     Raises:
         ConfigError: no label or every label would mean an attack.
