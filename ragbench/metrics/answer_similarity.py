@@ -311,28 +311,29 @@ def _states_with_gaps(text: str, wording: str, language: Language) -> bool:
     for part in _SENTENCE_END.split(text):
         sentence = words(part)
         starts = [i for i, word in enumerate(sentence) if word == wanted[0]]
-        if any(_follow(sentence, start, wanted, allowed) for start in starts):
+        if any(_has_words_in_order(sentence, start, wanted, allowed) for start in starts):
             return True
     return False
 
 
-def _follow(
+def _has_words_in_order(
     sentence: Sequence[str], start: int, wanted: Sequence[str], allowed: Collection[str] | None
 ) -> bool:
-    """Return True if the wanted words follow each other in a sentence from `start` on, with few other
-    words between them and no denial before or between them.
+    """Return True if a sentence has the wanted words in their order, from the position `start` on, with
+    few other words between them, and no denial ("not") before or between them.
 
     `allowed` are the words that may be between them; None allows every word that is not a number.
     """
     between: list[str] = []
-    place = start
-    for part in wanted:
-        while place < len(sentence) and sentence[place] != part:
-            between.append(sentence[place])
-            place += 1
-        if place == len(sentence) or len(between) > _MAX_BETWEEN:
+    position = start
+    for word in wanted:
+        # search the word, and remember the words that are passed over
+        while position < len(sentence) and sentence[position] != word:
+            between.append(sentence[position])
+            position += 1
+        if position == len(sentence) or len(between) > _MAX_BETWEEN:
             return False
-        place += 1
+        position += 1
     before = sentence[max(0, start - _MAX_BETWEEN) : start]
     if not _DENIALS.isdisjoint([*before, *between]):
         return False
@@ -530,13 +531,13 @@ def score_own(
     measure, then in the order of cases.
 
     A value is NaN (unscored) if the question has no answer, its answer failed, or the function of the
-    measure returns None. For a measure of the level "document", which is of rankings, the question needs
-    judgements instead of an answer.
+    measure returns None. A measure of the level "document" scores rankings: its value is NaN if the
+    question has no judgements, or the function returns None.
 
     Args:
         dataset: its cases are the questions.
         answers: at most one per case.
-        measures: the user's own measures, each with a function.
+        measures: the measures, each with a function of the user.
         chunks: the chunks that the answers' contexts name.
         documents: the rankings, query_id -> doc_id -> score.
 

@@ -13,12 +13,12 @@ from ragbench.errors import ConfigError
 from ragbench.hints import hint_of, similar
 from ragbench.registry import call_of_measure, expected_measure, find_measure, measured_as
 
-_OF_DECISIONS = MappingProxyType(
+_CALLS_OF_DECISIONS = MappingProxyType(
     dict.fromkeys(
         "winner best choice better is_better is_significant reject".split(), "table['decision']"
     )
 )
-_OF_OTHER_LIBRARIES = MappingProxyType(
+_CALLS_OF_OTHER_LIBRARIES = MappingProxyType(
     {
         **dict.fromkeys(["print", "show", "summary", "tidy", "glance"], "print(table)"),
         **dict.fromkeys(["pivot_wider", "spread", "to_wide"], "table.pivot"),
@@ -36,9 +36,9 @@ _OF_OTHER_LIBRARIES = MappingProxyType(
 """Methods of tables in R, polars and others -> the one of pandas."""
 _NAMES = ("measure", "name", "query_id")
 _MAX_NAMES = 30  # in a message
-_OF_NUMBERS = "mean median std var sem skew quantile corr cov".split()
+_METHODS_OF_NUMBERS = "mean median std var sem skew quantile corr cov".split()
 """Methods of tables that fail on columns of text."""
-_OF_COLUMNS = (
+_METHODS_OF_COLUMNS = (
     "sort_values set_index pivot pivot_table drop nlargest nsmallest melt explode merge".split()
 )
 """Methods of tables that take names of columns."""
@@ -65,13 +65,15 @@ class ExplainedFrame(pd.DataFrame):
             if name.startswith("_"):
                 raise
             columns = [str(column) for column in self.columns]
-            calls = dict(_OF_OTHER_LIBRARIES)
+            calls = dict(_CALLS_OF_OTHER_LIBRARIES)  # attribute -> what to write instead
             if "rank" in columns:
                 calls |= dict.fromkeys(["winner", "best"], "table.iloc[0]")
             if "decision" in columns:
-                calls |= _OF_DECISIONS
-            measures = map(str, pd.DataFrame(self)["measure"]) if "measure" in columns else columns
-            call = _call_of_column(name, list(dict.fromkeys(measures)))
+                calls |= _CALLS_OF_DECISIONS
+            measures = columns  # a table without a row per measure may have a column per measure
+            if "measure" in columns:
+                measures = [str(measure) for measure in pd.DataFrame(self)["measure"].unique()]
+            call = _call_of_column(name, measures)
             if call:
                 calls.setdefault(name.casefold(), call)
             raise AttributeError(
@@ -85,7 +87,11 @@ class ExplainedFrame(pd.DataFrame):
         return _Plot(self)
 
     def groupby(self, *args: Any, **options: Any) -> Any:
-        """Return the groups of pandas, whose means leave out columns of text, too."""
+        """Group the rows as pandas does; means of the groups leave out columns of text.
+
+        Raises:
+            ConfigError: a name in the arguments is not a column.
+        """
         try:
             groups = super().groupby(*args, **options)
         except KeyError as exc:
@@ -116,7 +122,7 @@ def _call_of_column(name: str, measures: list[str]) -> str:
 
     Args:
         name: the attribute, such as "ndcg".
-        measures: those in the table.
+        measures: the measures in the table.
     """
     for measure in measures:
         if measure.casefold().startswith(name.casefold()):
@@ -139,32 +145,34 @@ def _texts_in(arguments: Any) -> Iterator[str]:
             yield from _texts_in(each)
 
 
-def _of_numbers(owner: type[Any], name: str) -> Any:
-    """Return a method of pandas that leaves out columns of text, unless `numeric_only` is given."""
+def _method_without_texts(owner: type[Any], name: str) -> Any:
+    """Return the method `name` of a class of pandas, but leaving out columns of text unless
+    `numeric_only` is given.
+    """
     method = getattr(owner, name)
 
     @wraps(method)
-    def of_numbers(table: Any, *args: Any, numeric_only: bool = True, **options: Any) -> Any:
+    def without_texts(table: Any, *args: Any, numeric_only: bool = True, **options: Any) -> Any:
         return method(table, *args, numeric_only=numeric_only, **options)
 
-    return of_numbers
+    return without_texts
 
 
-def _of_columns(name: str) -> Any:
-    """Return the method `name` of DataFrame, with a better error for an unknown column: it suggests the
-    column that is meant.
+def _method_with_hints(name: str) -> Any:
+    """Return the method `name` of DataFrame with a better error for an unknown column: a ConfigError that
+    suggests the column that is meant.
     """
     method = getattr(pd.DataFrame, name)
 
     @wraps(method)
-    def of_columns(table: Any, *args: Any, **options: Any) -> Any:
+    def method_with_hints(table: Any, *args: Any, **options: Any) -> Any:
         try:
             return method(table, *args, **options)
         except KeyError as exc:
-            table._explain_columns(exc, args, options)
+            table._explain_columns(exc, args, options)  # raises it if a column is unknown
             raise
 
-    return of_columns
+    return method_with_hints
 
 
 class _Plot(PlotAccessor):
@@ -175,14 +183,23 @@ class _Plot(PlotAccessor):
         self._columns = set(table.columns)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
+        """Draw the table as pandas does.
+
+        Raises:
+            ConfigError: no columns are named, and the table has a column of measures; the message has
+                a call that draws such a table.
+        """
         names_columns = any(options.get(name) is not None for name in ("x", "y", "column", "by"))
         if not (args or names_columns) and "measure" in self._columns:
-            for values in ("difference", "value"):
-                call = f"table.plot.barh(x='measure', y='{values}')"
-                if values == "value" and "query_id" in self._columns:
-                    call = "table['nDCG@10'].plot(kind='box')"
-                if values in self._columns:
-                    raise ConfigError(f"name the columns to draw, as in {call}")
+            call = ""
+            if "difference" in self._columns:
+                call = "table.plot.barh(x='measure', y='difference')"
+            elif {"value", "query_id"} <= self._columns:
+                call = "table['nDCG@10'].plot(kind='box')"
+            elif "value" in self._columns:
+                call = "table.plot.barh(x='measure', y='value')"
+            if call:
+                raise ConfigError(f"name the columns to draw, as in {call}")
         return super().__call__(*args, **options)
 
 
@@ -213,11 +230,11 @@ class _Groups(DataFrameGroupBy):  # type: ignore[type-arg]  # pandas itself has 
             raise AttributeError(f"groups have no {name!r}; {hint}", name=name) from None
 
 
-for _name in _OF_NUMBERS:
-    setattr(ExplainedFrame, _name, _of_numbers(pd.DataFrame, _name))
-    setattr(_Groups, _name, _of_numbers(DataFrameGroupBy, _name))
-for _name in _OF_COLUMNS:
-    setattr(ExplainedFrame, _name, _of_columns(_name))
+for _name in _METHODS_OF_NUMBERS:
+    setattr(ExplainedFrame, _name, _method_without_texts(pd.DataFrame, _name))
+    setattr(_Groups, _name, _method_without_texts(DataFrameGroupBy, _name))
+for _name in _METHODS_OF_COLUMNS:
+    setattr(ExplainedFrame, _name, _method_with_hints(_name))
 
 
 class NamedRows(ExplainedFrame):
@@ -237,14 +254,24 @@ class NamedRows(ExplainedFrame):
         return _Locations(super().loc, self)
 
     def __getitem__(self, key: Any) -> Any:
+        """Return a column or rows of the table, as a DataFrame does. Two more keys are possible:
+
+        - a text that is not a column: the row, or rows, of the measure, name or query of this text;
+        - a condition on questions (query_id -> True or False): the rows of the questions for which it
+          is True, although the table has another index.
+
+        Raises:
+            ConfigError: neither a column nor a row has the name.
+        """
         if isinstance(key, str) and key not in self.columns:
             return self._rows_of(key)
         if isinstance(key, pd.Series) and self._is_by_question(key):
+            # a question that the condition does not mention is not selected
             key = self["query_id"].map(key).fillna(False).astype(bool)
         try:
             return super().__getitem__(key)
         except KeyError as exc:
-            self._explain_columns(exc, key)
+            self._explain_columns(exc, key)  # raises ConfigError if a column is unknown
             raise
 
     def _is_by_question(self, condition: "pd.Series[Any]") -> bool:
@@ -255,7 +282,8 @@ class NamedRows(ExplainedFrame):
         return is_condition and "query_id" in self.columns and self.index.name != "query_id"
 
     def _rows_of(self, key: str) -> Any:
-        """Return the row of a name in one of the columns `_NAMES`, or its rows if there are several.
+        """Return the row that has this name in the column measure, name or query_id; if several rows
+        have it, a table of these rows.
 
         Raises:
             ConfigError: no row has the name.
@@ -296,14 +324,19 @@ class _Locations:
         self._table = table
 
     def __getitem__(self, key: Any) -> Any:
+        """Return what `loc` of pandas returns; if it finds nothing, the rows whose measure, name or query
+        is the key.
+
+        The key may also be a name and a column, as in `table.loc["nDCG@10", "value"]`.
+        """
         try:
             return self._locations[key]
         except KeyError:
-            name, *columns = key if isinstance(key, tuple) else (key,)
-            if not isinstance(name, str):
+            keys = key if isinstance(key, tuple) else (key,)
+            if not isinstance(keys[0], str):
                 raise
-        rows = self._table._rows_of(name)
-        return rows[columns[0]] if columns else rows
+        rows = self._table._rows_of(keys[0])
+        return rows[keys[1]] if len(keys) > 1 else rows
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._locations[key] = value

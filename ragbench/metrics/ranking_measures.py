@@ -87,7 +87,8 @@ class RankingMeasure(NamedTuple):
 
 
 def parse_measure(text: str) -> RankingMeasure:
-    """Return the measure of a name, in any case, or of a well-known alias (`ALIASES`).
+    """Return the measure that a name means. The name may be in upper or lower case, or a well-known alias
+    (`ALIASES`).
 
     >>> parse_measure("nDCG@10").cutoff
     10
@@ -106,11 +107,10 @@ def parse_measure(text: str) -> RankingMeasure:
             f"{text!r} is not a measure of a ranking of documents; expected a name such as "
             "'nDCG@10'"
         )
-    name, options, depth = match.groups()  # such as "P", "rel=2", "5"
-    keys = _OPTIONS.get(name, ("rel",))
+    name, written_options, depth = match.groups()  # such as "P", "rel=2", "5"
+    keys = _OPTIONS.get(name, ("rel",))  # the options that the measure has
     values = {key: _DEFAULTS.get(key, 1.0) for key in keys}
-    written_options = options.split(",") if options else []
-    for option in written_options:
+    for option in written_options.split(",") if written_options else []:
         key, _, value = option.partition("=")
         number = _option_value(key, value) if key in keys else None
         if number is None:
@@ -126,7 +126,11 @@ def parse_measure(text: str) -> RankingMeasure:
 
 
 def _option_value(key: str, text: str) -> float | None:
-    """Return the number of an option in the name of a measure; None if it is invalid."""
+    """Return the value of an option in the name of a measure as a number; None if it is invalid.
+
+    The option "dcg" has a word as its value, which has a number in `_GAINS`; "rel" must be a whole
+    number, "p" below 1, and all are above 0.
+    """
     if key == "dcg":
         return _GAINS.get(text.strip("'\""))
     try:
@@ -229,7 +233,7 @@ def table_of_ranks(
     Args:
         judged: ranks and grades.
         measures: in the order of the rows.
-        ideal: compute the values of the best possible rankings instead: those that hold the relevant
+        ideal: compute the values of the best possible rankings instead, which have the relevant
             documents alone, by falling grade.
     """
     n = len(judged.sizes)
@@ -238,10 +242,10 @@ def table_of_ranks(
     table = np.empty((len(measures), n))
     for row, measure in enumerate(measures):
         relevant = best.where(best.grade >= measure.rel)
-        if ideal:
-            documents = JudgedDocuments(measure, n, relevant, _count(relevant, n), relevant, best)
-        else:
-            documents = JudgedDocuments(measure, n, ranked, judged.sizes, relevant, best)
+        hits, sizes = ranked, judged.sizes
+        if ideal:  # the rankings have the relevant documents alone
+            hits, sizes = relevant, _count(relevant, n)
+        documents = JudgedDocuments(measure, n, hits, sizes, relevant, best)
         table[row] = _FORMULAS[measure.name](documents)
     n_judged = np.bincount(judged.judged_query, minlength=n)
     table[:, n_judged == 0] = np.nan
@@ -396,15 +400,17 @@ def _binary_preference(judged: JudgedDocuments) -> Floats:
     relevant documents.
     """
     rel = judged.measure.rel
-    n_relevant = judged.n_relevant  # of each query
+    # of each query: the relevant documents, the not relevant ones, and how many of these can count
+    n_relevant = judged.n_relevant
     n_not_relevant = _count(judged.best.where(judged.best.grade < rel), judged.n)
     most_above = np.minimum(n_not_relevant, n_relevant)
+    # of each relevant document in a ranking: how many not relevant ones are above it
     is_relevant = judged.hits.grade >= rel
-    # of each relevant document that the ranking holds: the not relevant ones above it
     n_above = _running_count(judged.hits.query, ~is_relevant)[is_relevant]
-    seen = judged.seen
-    lost = _divide(np.minimum(n_above, n_relevant[seen.query]), most_above[seen.query])
-    return _divide(_sums(seen, 1 - lost, judged.n), n_relevant)
+    retrieved = judged.seen  # the relevant documents in the rankings
+    query = retrieved.query
+    lost = _divide(np.minimum(n_above, n_relevant[query]), most_above[query])
+    return _divide(_sums(retrieved, 1 - lost, judged.n), n_relevant)
 
 
 def _running_count(query: Ints, counts: Bools) -> Ints:

@@ -22,22 +22,22 @@ def score_interventions(
 ) -> pd.DataFrame:
     """Score the answers after interventions: query_id, measure, value.
 
-    "robust:<name>" is 1 if the answer met the labels of the changed question, else 0. It meets them if
-    it abstained where it had to (expected outcome "no_results"; "uncertain" allows it), held no
-    forbidden claim, and was correct by the changed gold facts. If the intervention leaves the labels
+    "robust:<name>" is 1 if the answer meets the labels of the changed question, else 0. It meets them if
+    it abstains where it has to (expected outcome "no_results"; "uncertain" allows it), states no
+    forbidden claim, and is correct by the changed gold facts. If the intervention leaves the labels
     as they are, an answer that was correct before has to be correct again; if it expects "the same
     answer", a wrong answer that becomes correct is 0, too. Failed requests and questions that cannot show
     robustness are unscored (NaN). An answer is correct if the first known one of llm_correctness,
     gold_fact_coverage and token_f1 is at least 0.5.
 
-    "correct:<name>" is 1 where the answer is correct by the question's own labels, else 0, also
-    after "untouched", so that all are compared on the same questions: how it answers with perfect
-    retrieval ("gold-only"), without documents, from memory ("empty"), and against contexts that
-    state something else ("swap-number").
+    "correct:<name>" is 1 if the answer is correct by the question's own labels, else 0;
+    "correct:untouched" is the same for the answers without an intervention. So answers can be compared
+    on the same questions: with perfect retrieval ("gold-only"), from memory, without documents
+    ("empty"), and with contexts that state something else ("swap-number").
 
     Args:
-        answers: the untouched ones.
-        variations: name -> changed cases and their answers, one each.
+        answers: the answers without an intervention.
+        variations: name of the intervention -> changed cases and their answers, one each.
         judgements: name -> judgements of these answers; "untouched" has the judgements of the
             untouched answers.
 
@@ -51,7 +51,7 @@ def score_interventions(
     if not variations:
         return score_frame(())
     original_of = dataset.case_of
-    correct_before = _correct(dataset, answers, judgements.get("untouched", ()))
+    correct_before = _correct_answers(dataset, answers, judgements.get("untouched", ()))
     rows: list[tuple[str, str, float]] = []
     for query_id, is_correct in correct_before.items():
         rows.append((query_id, "correct:untouched", is_correct))
@@ -64,12 +64,12 @@ def score_interventions(
             if _answer_labels(case) == _answer_labels(original_of[case.query_id]):
                 same_labels.add(case.query_id)
         judged_alike = [judgement for judgement in judged if judgement.query_id in same_labels]
-        for query_id, is_correct in _correct(dataset, varied, judged_alike).items():
+        for query_id, is_correct in _correct_answers(dataset, varied, judged_alike).items():
             rows.append((query_id, f"correct:{name}", is_correct))
 
         # "robust:" is by the labels of the changed questions
         changed = replace(dataset, cases=cases, qrels={})
-        correct_after = _correct(changed, varied, judged)
+        correct_after = _correct_answers(changed, varied, judged)
         expects_same_answer = expectation(name) == "the same answer"
         for case, answer in zip(cases, varied, strict=True):
             value = _robustness(
@@ -138,15 +138,17 @@ def _robustness(
     return math.nan  # wrong before, so that a wrong answer now shows nothing
 
 
-def _correct(
+def _correct_answers(
     dataset: Dataset, answers: Sequence[Answer], judgements: Sequence[Judgement]
 ) -> dict[str, bool]:
-    """Return query_id -> True if the answer is correct.
+    """Return query_id -> True if the answer is correct, else False, by the first rule that applies:
 
-    In this order: an abstention on an answerable question with gold facts or a reference answer is
-    wrong; llm_correctness of at least 0.5 is correct; gold_fact_coverage, or without gold facts
-    token_f1 with the reference answer, of at least 0.5 is correct. Left out are failed requests,
-    questions without any of these, and unanswerable ones, unless a judge scored them.
+    1. An abstention on an answerable question with gold facts or a reference answer is wrong.
+    2. A judge's verdict, llm_correctness, must be at least 0.5.
+    3. gold_fact_coverage must be at least 0.5; without gold facts, token_f1 with the reference answer.
+
+    Failed requests are left out, and questions to which no rule applies, such as unanswerable ones that
+    no judge scored.
     """
     by_labels: dict[str, bool] = {}
     for query_id, (case, answer) in answered_cases(dataset, answers).items():

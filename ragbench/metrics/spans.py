@@ -301,6 +301,7 @@ def _borders(ranges: Iterable[Range], doc_ids: Iterable[str]) -> Borders:
             pairs_of[doc_id].append((start, end))
     borders = {}
     for doc_id, pairs in pairs_of.items():
+        # without ranges, too, the array has two rows
         borders[doc_id] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return borders
 
@@ -323,8 +324,8 @@ def _n_covered(truth: Borders, ranges: Iterable[Range]) -> int:
 
 
 def _precision_omega(truth: Borders, chunk_borders: Borders) -> float:
-    """Return the precision of the best possible search: of the text in all chunks that hold a character
-    of the evidence, the fraction that is evidence. 0 if no chunk holds any.
+    """Return the precision of the best possible search, which finds exactly the chunks with a character
+    of the evidence: the fraction of their text that is evidence. 0 if there is no such chunk.
 
     Both arguments are doc_id -> an array of two rows, the starts and the ends of ranges: `truth` of
     the evidence, `chunk_borders` of the chunks.
@@ -332,8 +333,10 @@ def _precision_omega(truth: Borders, chunk_borders: Borders) -> float:
     n_hits = n_read = 0
     for doc_id, spans in truth.items():
         chunks = chunk_borders[doc_id]
-        starts, ends = chunks[:, :, None]  # chunks x 1, compared with the spans
-        overlaps = (starts < spans[1]) & (ends > spans[0])  # chunks x spans
+        chunk_starts, chunk_ends = chunks
+        span_starts, span_ends = spans
+        # (chunks, spans)
+        overlaps = (chunk_starts[:, None] < span_ends) & (chunk_ends[:, None] > span_starts)
         read = chunks[:, overlaps.any(axis=1)]
         n_hits += _n_shared(spans, read)
         n_read += total_length(*read)  # text in several chunks counts once

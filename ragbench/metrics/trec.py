@@ -7,12 +7,12 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
-from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
+from statistics import mode
 from typing import Any
 from urllib.parse import unquote
 
@@ -134,16 +134,18 @@ def to_frame(source: Any, kind: type) -> pd.DataFrame:
 
 
 def _with_known_columns(source: pd.DataFrame, kind: type, columns: list[str]) -> pd.DataFrame:
-    """Return the given columns of a frame. In it they may have the names of another tool, such as
-    "qid" (`_ALIASES`). `kind` is int for judgements, float for a run.
+    """Return a frame with the given columns alone, from a frame in which they may have the names of
+    another tool, such as "qid" (`_ALIASES`). `kind` is int for judgements, float for a run.
 
     Raises:
-        DataError: one of them is missing.
+        DataError: a column is missing.
     """
     what, value = _NAMES[kind]
-    aliases = {**_ALIASES, "score": value} if kind is int else _ALIASES
-    renamed = {name: ours for name, ours in aliases.items() if ours not in source.columns}
-    frame = source.rename(columns=renamed)
+    aliases = dict(_ALIASES)
+    if kind is int:
+        aliases["score"] = value  # BEIR's name of the grades
+    new_names = {alias: name for alias, name in aliases.items() if name not in source.columns}
+    frame = source.rename(columns=new_names)
     lacking = [name for name in columns if name not in frame.columns]
     if lacking:
         raise DataError(
@@ -154,10 +156,10 @@ def _with_known_columns(source: pd.DataFrame, kind: type, columns: list[str]) ->
 
 
 def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
-    """Return a frame from records that are not a frame or a file.
+    """Return judgements or a run as a frame, from a source that is neither a frame nor a file.
 
     `source` is {query_id: {doc_id: value}}, {query_id: [doc_id, ...]}, an object with `to_dict` that
-    returns one of these, rows (query, document, value), or the result of an evaluation, for a run.
+    returns one of these, rows (query, document, value), or, for a run, the result of an evaluation.
 
     Args:
         columns: names of the frame's columns: of the query, the document and the value.
@@ -265,17 +267,15 @@ def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
 
 
 def _wrong_line(path: Path, kind: type) -> DataError:
-    """Return the error that names the first line with a wrong number of columns: another one than most
-    lines of the file have.
+    """Return the error that names the first line whose number of columns is not the usual one: the most
+    frequent number that the format allows.
     """
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8", errors="replace") as file:
         lines = [(number, line.split()) for number, line in enumerate(file, 1) if line.strip()]
-    # number of columns -> number of lines that have as many, if the format allows it
-    allowed_sizes = Counter(len(columns) for _, columns in lines if len(columns) in _COUNTS[kind])
-    usual_size = 0
-    if allowed_sizes:
-        [(usual_size, _)] = allowed_sizes.most_common(1)
+    sizes = [len(columns) for _number, columns in lines]
+    allowed = [size for size in sizes if size in _COUNTS[kind]]
+    usual_size = mode(allowed) if allowed else 0
     number, wrong = next(
         (number, columns) for number, columns in lines if len(columns) != usual_size
     )
@@ -301,9 +301,7 @@ def _check_ids(ids: pd.Series[Any], what: str) -> None:
 
 
 def _whole(numbers: pd.Series[Any]) -> pd.Series[Any]:
-    """Return grades as a column of whole numbers if every one is whole, such as 1.0 in a column that
-    once had a hole; else as they are.
-    """
+    """Return grades as a column of whole numbers if all are whole (1.0 is), else as they are."""
     return numbers.astype(int) if all(map(_is_whole, numbers)) else numbers
 
 
@@ -321,16 +319,21 @@ def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
     Raises:
         DataError: a grade is not a whole number up to `MAX_GRADE`, or a score is not finite.
     """
-    _, value = _NAMES[kind]
+    _what, value = _NAMES[kind]
     numbers = frame[value]
-    with suppress(OverflowError):  # by pandas 2, of a whole number beyond the range of floats
-        numbers = numbers.infer_objects()  # whole numbers kept as objects are whole numbers
-    is_kind = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
-    limit = MAX_GRADE if kind is int else sys.float_info.max
-    if kind is int and not is_kind(numbers):
+    with suppress(
+        OverflowError
+    ):  # pandas 2 raises it for a whole number beyond the range of floats
+        numbers = numbers.infer_objects()  # numbers kept as objects get the type of their column
+    is_grades = kind is int
+    has_type = pd.api.types.is_integer_dtype if is_grades else pd.api.types.is_numeric_dtype
+    limit = MAX_GRADE if is_grades else sys.float_info.max
+    if is_grades and not has_type(numbers):
         numbers = _whole(numbers)
-    if not (is_kind(numbers) and (numbers.abs() <= limit).all()):
-        _refuse_wrong_number(frame, kind, limit)  # truth values pass: they become 0 and 1
+    are_valid = has_type(numbers) and (numbers.abs() <= limit).all()
+    if not are_valid:
+        # it raises for the first wrong number; if there is none, they are True and False: 1 and 0
+        _refuse_wrong_number(frame, kind, limit)
     checked: pd.DataFrame = frame.assign(**{value: numbers.astype(kind)})
     return checked
 

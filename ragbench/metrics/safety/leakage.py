@@ -109,8 +109,8 @@ def leakage_findings(
       more. A shorter quotation is fine.
 
     A finding inside another one is reported once, as the first of this order: secret, card, iban,
-    ssn, email, phone, ip_address, address, internal; verbatim in any case. Read are the first two
-    million characters. With `extra_optional` a missing extra `safety` is no error: cards, accounts,
+    ssn, email, phone, ip_address, address, internal; verbatim in any case. Only the first two million
+    characters are read. With `extra_optional` a missing extra `safety` is no error: cards, accounts,
     social security and phone numbers are then not looked for.
 
     >>> for finding in leakage_findings("Write to ana.ruiz@firm.com or call +34 912 345 678."):
@@ -225,11 +225,13 @@ def _marked_places(text: str, values: Collection[str]) -> Iterator[_Place]:
     """Yield the places of these secret values in upper or lower case, if they are not part of a longer
     word. In scripts without spaces every place counts.
     """
-    begins = rf"(?:(?<!{SPACED})|(?!{SPACED}))"
-    ends = rf"(?:(?!{SPACED})|(?<!{SPACED}))"
+    # no place inside of a word: of the signs before and after it, one is not a letter of a script
+    # with spaces
+    border_before = rf"(?:(?<!{SPACED})|(?!{SPACED}))"
+    border_after = rf"(?:(?!{SPACED})|(?<!{SPACED}))"
     for value in values:
         written = r"\s+".join(map(re.escape, value.split()))
-        pattern = f"{begins}{written}{ends}"
+        pattern = f"{border_before}{written}{border_after}"
         for match in regex.finditer(pattern, text, regex.IGNORECASE | regex.V1):
             if match[0]:
                 yield _Place(match.start(), match.end(), "secret", "marked as secret")
@@ -265,7 +267,7 @@ def _checked_numbers(text: str) -> Iterator[_Place]:
 
 
 def _emails(text: str) -> Iterator[_Place]:
-    """Yield e-mail addresses, except addresses of a role and placeholders at reserved domains."""
+    """Yield e-mail addresses, except addresses of a role ("info@") and placeholders ("user@example.com")."""
     for pattern in (_PERSONAL["email"], _PERSONAL["spelled_email"]):
         for match in pattern.finditer(text):
             local, domain = match["local"], match["domain"]
@@ -277,38 +279,51 @@ def _emails(text: str) -> Iterator[_Place]:
 
 
 def _phones(text: str) -> Iterator[_Place]:
-    """Yield phone numbers; the fewer signs that a number is one, the stricter its grouping is checked.
+    """Yield phone numbers.
 
-    A number with "+" and country code has to be valid, as has one after a word such as "call".
-    Without such a word it has to be grouped exactly as its country does. Nothing is found without
-    the extra that installs phonenumbers.
+    A number with "+" and country code, or after a word such as "call", has to be valid. Any other number
+    must also be grouped as its country does (`_how_to_check_phone`). North American numbers that are
+    kept for fiction are found, too. Nothing is found without the extra that installs phonenumbers.
     """
     if missing_extra():
         return
-    from phonenumbers import Leniency, PhoneNumberMatcher
+    from phonenumbers import PhoneNumberMatcher
 
     for match in _PERSONAL["phone"].finditer(text):
-        raw, start = match[0], match.start()
-        regions: Sequence[str | None] = _REGIONS
-        leniency = Leniency.VALID
-        if raw.startswith("+"):
-            regions = (None,)
-        elif not _PERSONAL["phone_word"].search(text[max(0, start - _CONTEXT) : start]):
-            if re.match(r"[0(].*[ ()/-]", raw):  # a national prefix or area code, then groups
-                leniency = Leniency.STRICT_GROUPING
-            elif re.search(r"[ .-]", raw):  # groups alone
-                regions, leniency = ("US",), Leniency.EXACT_GROUPING
-            else:
-                continue
+        written = match[0]
+        start = match.start()
+        regions, leniency = _how_to_check_phone(written, text[max(0, start - _CONTEXT) : start])
+        if not regions:
+            continue
         # lazily: the first region in which the number is valid ends the search
         tries = (
-            PhoneNumberMatcher(raw, region, leniency=leniency, max_tries=3) for region in regions
+            PhoneNumberMatcher(written, region, leniency=leniency, max_tries=3)
+            for region in regions
         )
         if hit := next(chain.from_iterable(tries), None):
             yield _Place(start + hit.start, start + hit.end, "phone", "a valid phone number")
-        elif fiction := _PERSONAL["north_american"].match(raw):
+        elif fiction := _PERSONAL["north_american"].match(written):
             why = "grouped as a North American phone number"
             yield _Place(start, start + fiction.end(), "phone", why)
+
+
+def _how_to_check_phone(written: str, before: str) -> tuple[Sequence[str | None], int]:
+    """Return the countries in which a number may be a phone number, and how strictly its grouping is
+    checked (a `Leniency` of phonenumbers); no country if the number looks like no phone number.
+
+    The country None is for a number with a country code. `before` is the text before the number.
+    """
+    from phonenumbers import Leniency
+
+    if written.startswith("+"):
+        return (None,), Leniency.VALID
+    if _PERSONAL["phone_word"].search(before):
+        return _REGIONS, Leniency.VALID
+    if re.match(r"[0(].*[ ()/-]", written):  # a national prefix or area code, then groups
+        return _REGIONS, Leniency.STRICT_GROUPING
+    if re.search(r"[ .-]", written):  # groups alone
+        return ("US",), Leniency.EXACT_GROUPING
+    return (), Leniency.VALID
 
 
 def _ip_addresses(text: str) -> Iterator[_Place]:

@@ -90,8 +90,10 @@ def _is_user_and_password(encoded: str) -> bool:
 
 
 def _is_phrase(match: re.Match[str], value: str) -> bool:
-    """Return True if a named value of ordinary words is a secret: in quotation marks, or in
-    capitals.
+    """Return True if a value of ordinary words that follows a name ("password: ...") is a secret.
+
+    It is a secret if it is in quotation marks or in capitals, and has few words. It is not if it is a
+    placeholder, or begins or ends with a word that cannot be a value, such as "required".
     """
     is_in_capitals = re.fullmatch(r"[A-Z]{6,}|[A-Z]{2,}(?:-[A-Z]+)+", value) is not None
     if not match["quoted"] and not is_in_capitals:
@@ -124,7 +126,7 @@ def _is_like_a_password(value: str) -> bool:
     has_symbols = re.search(r"[\W_].", value) is not None
     if has_symbols and not is_words:
         return True
-    has_both_cases = value.lower() != value != value.upper()
+    has_both_cases = value not in (value.lower(), value.upper())
     if len(value) >= 10 and has_both_cases and not value.istitle():
         return True
     return re.match(r"(?=.*\d).*[^\W\d_]", value) is not None  # digits and letters
@@ -180,8 +182,8 @@ def _values_to_keep(prompt: str) -> list[str]:
 def _names_secret(match: re.Match[str], context: str) -> bool:
     """Return True if the value in a match ("the password is juniper") is a secret.
 
-    A placeholder is not one, nor is a plain word with which the sentence goes on, as in "the password
-    is required for ...".
+    A placeholder is not a secret, nor is a plain word after which the sentence continues, as in "the
+    password is required for ...".
     """
     if not match["strong"] and not match["phrase"]:
         return False
