@@ -45,9 +45,10 @@ def load_beir_folder(
     """Return the dataset in a BEIR folder.
 
     `name` defaults to the name in testset.json, else to the name of the folder. Documents and cases
-    are in file order. Fields that the format does not know become metadata. A query without a
-    judgement in the split is left out with a warning, with two exceptions that stay with an empty
-    qrel unless another split judges them: queries that answers.jsonl declares unanswerable
+    are in file order. Fields that the format does not know become metadata.
+
+    A query without a judgement in the split is left out with a warning. Two kinds of query stay, with
+    an empty qrel, unless another split judges them: queries that answers.jsonl declares unanswerable
     (`"answerable": false`; their `expected_outcome` is "no_results"), and the query ids in `kept`.
 
     Raises:
@@ -64,7 +65,7 @@ def load_beir_folder(
     for gold_by_query in gold_files.values():
         may_lack_judgements.update(_unanswerable(gold_by_query))
     unjudged = {query_id for query_id in cases if query_id not in qrels} & may_lack_judgements
-    # of these, the ones that no other split judges, to which they would belong
+    # a query that another split judges belongs to that split
     for query_id in _judged_nowhere(unjudged, splits.values()):
         qrels[query_id] = {}  # an entry without documents keeps the query in the dataset
 
@@ -149,23 +150,31 @@ def qrels_files(folder: Path) -> dict[str, Path]:
 
 
 def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
-    """Return the checked judgements of a split.
+    """Return the judgements of a split, query id -> document id -> grade, after checking its file.
 
-    BEIR's own loader reads a plain .tsv file, so that its users get the same judgements; it gets
-    `corpus`, so that it does not read the documents again.
+    BEIR's own loader reads the file, so that its users get the same judgements here. It cannot read
+    JSON Lines, and misreads some other files: they are read by `check_qrels`.
+
+    Args:
+        path: the file in the folder `qrels`; queries.jsonl is in the folder above.
+        corpus: the documents, so that BEIR's loader does not read them again.
+
+    Raises:
+        DataError: as `check_qrels`.
     """
     checked = check_qrels(path)
     queries = path.parents[1] / "queries.jsonl"
-    if path.suffix == ".jsonl" or not (_beir_reads_alike(queries) and _beir_reads_alike(path)):
+    is_json_lines = path.suffix == ".jsonl"
+    if is_json_lines or not _beir_reads_alike(queries) or not _beir_reads_alike(path):
         return checked
     loader = _beir_loader(
         query_file=str(queries),
         qrels_file=str(path),
         corpus_file=str(queries.with_name("corpus.jsonl")),
     )
-    loader.corpus = corpus  # it reads no documents if it has some
+    loader.corpus = corpus  # the loader reads corpus.jsonl only if it has no documents
     with warnings.catch_warnings(action="ignore"), suppress(LookupError):
-        # it raises LookupError for a judged query that does not exist, after it has read all files
+        # LookupError: a judged query does not exist; by then the loader has read all files
         loader.load_custom()
     qrels: Qrels = loader.qrels
     return qrels
@@ -255,8 +264,8 @@ def _beir_loader(**files: str) -> Any:
 def _beir_reads_alike(path: Path) -> bool:
     """Return True if BEIR's own loader reads a checked file as ragbench does.
 
-    BEIR reads a file differently if it has a byte order mark, a blank line or a carriage return within
-    a line, and qrels (.tsv) if they have a quotation mark or a grade such as 1.0.
+    BEIR misreads a file with a byte order mark, a blank line or a carriage return within a line. It
+    also misreads a qrels file (.tsv) with a quotation mark, or with a grade such as 1.0.
     """
     is_qrels = path.suffix == ".tsv"
     with path.open("rb") as file:
@@ -267,9 +276,8 @@ def _beir_reads_alike(path: Path) -> bool:
             if is_blank or b"\r" in line.rstrip():
                 return False
             if is_qrels:
-                last_column = line.split(b"\t")[-1]
-                # BEIR reads a quotation mark as CSV does, and takes no grade such as 1.0
-                if b'"' in line or b"." in last_column:
+                grade_column = line.split(b"\t")[-1]
+                if b'"' in line or b"." in grade_column:
                     return False
     return True
 

@@ -99,24 +99,26 @@ def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
     number alone.
     """
     pages_of_text = [[line.strip() for line in page if line.strip()] for page in pages]
-    # of each page: row of a line at its top or bottom -> forms of this line
+    # For each page: row -> forms of its line, for the rows at the top and the bottom. A line has two
+    # forms: unchanged, and with its numbers relative to the number of the page, so that "Page 3" on
+    # page 3 equals "Page 4" on page 4.
     margins = [_margin(page, number) for number, page in enumerate(pages_of_text)]
-    # Form of a line -> number of pages with it in a margin. A line has two forms: as it is, and with its
-    # numbers relative to the number of the page, so that "Page 3" on page 3 equals "Page 4" on page 4.
-    n_pages_with: Counter[str] = Counter()
+    n_pages_with: Counter[str] = Counter()  # form of a line -> number of pages with it in a margin
     for margin in margins:
-        n_pages_with.update(set().union(*margin.values()))  # each form once for a page
-    # a line that is on so many pages, or on all of a shorter document, is a running head or foot
+        forms_on_page = set().union(*margin.values())
+        n_pages_with.update(forms_on_page)
+    # a line on this many pages is a running head or foot; in a short document, a line on all pages
     min_pages = max(2, min(_REPEATED, len(pages_of_text)))
     for page, margin in zip(pages_of_text, margins, strict=True):
         for row, line in enumerate(page):
             forms = margin.get(row, set())  # none in the middle of a page
-            if all(n_pages_with[form] < min_pages for form in forms):
+            is_repeated = any(n_pages_with[form] >= min_pages for form in forms)
+            if not is_repeated:
                 yield line
 
 
 def _ready_to_join(line: str, following: str, word_counts: Counter[str]) -> str:
-    """Prepare a line for the following line of its paragraph, which is put right after it: "the" ->
+    """Return a line so that the following line of its paragraph can be put right after it: "the" ->
     "the ", "engi-" -> "engi".
 
     A blank is added, but not after a hyphen, nor between scripts without blanks. The hyphen of a
@@ -136,11 +138,13 @@ def _is_divided_word(line: str, following: str, word_counts: Counter[str]) -> bo
     """Return True if the hyphen at the end of a line divides a word, as in "engi-" and "neer";
     False if it joins a compound, as in "well-" and "known".
 
-    It is divided if the document has the joined word. Without it, it is a compound if the document has
-    it with the hyphen, or has both parts as words, or if the second part is not in small letters.
+    A word that the document also has without the hyphen ("engineer") is divided. Otherwise there are
+    three signs of a compound: the document also has it in one line ("well-known"), the document has
+    both parts as words, or the second part does not begin with a small letter. Without such a sign the
+    word is divided.
     """
-    # The letters before the hyphen: a match in the reversed line, as a search for letters at the end
-    # takes quadratic time.
+    # the letters before the hyphen; a search for letters at the end would take quadratic time, so they
+    # are matched in the reversed line
     left_reversed = _LETTERS.match(line[-2::-1])
     left = left_reversed[0][::-1] if left_reversed else ""
     right_match = _LETTERS.match(following)

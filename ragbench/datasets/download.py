@@ -83,8 +83,9 @@ def beir_folder(name: str) -> Path:
         )
     archive, _, part = name.partition("/")  # cqadupstack.zip holds "cqadupstack/android" and others
     is_official = base == OFFICIAL_URL
-    # unknown, and close to a known name; another unknown name is asked for: it may be new
-    is_misspelt = is_official and archive not in MD5 and nearest(archive, MD5)
+    # an unknown name that resembles a known one is refused; any other may be a new set
+    is_unknown = is_official and archive not in MD5
+    is_misspelt = is_unknown and nearest(archive, MD5) != ""
     if is_misspelt or not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
         raise ConfigError(unknown("BEIR set", name, MD5))
     try:

@@ -121,14 +121,16 @@ def _unique_records(
 
 
 def _find_qrels(repo: str, config: str, configurations: list[str]) -> tuple[str, str]:
-    """Return the repository and the configuration with the judgements.
+    """Return the repository and the configuration with the judgements, the first of these that exists:
 
-    They are in `repo`, if it has the configuration "<config>-qrels" or `config` (if `config` is "":
-    "qrels" or "default"). Else they are in the repository "<repo>-qrels": in its only configuration,
-    whatever its name, or in `config` (if that is "": "default").
+    1. in `repo`, the configuration "<config>-qrels" or `config`; if `config` is "", the configuration
+       "qrels" or "default";
+    2. in the repository "<repo>-qrels", its only configuration, whatever its name;
+    3. in the repository "<repo>-qrels", the configuration `config`; if `config` is "", the
+       configuration "default".
 
     Raises:
-        ConfigError: neither repository has such a configuration.
+        ConfigError: none of them exists.
     """
     candidates = (f"{config}-qrels", config) if config else ("qrels", "default")
     for candidate in candidates:

@@ -18,14 +18,13 @@ from ragbench.types import Case, Dataset, Document, Qrels
 def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     """Return the dataset that the package ir_datasets has under an id: documents, queries, judgements.
 
-    An id that has judgements ("beir/nfcorpus/dev", "vaswani") is taken as it is when `split` is
-    "test" or its last part; otherwise `/<split>` is appended. `Dataset.split` is the last part of
-    the id that was taken.
+    An id that has judgements ("beir/nfcorpus/dev", "vaswani") is used unchanged if `split` is "test"
+    or the last part of the id; otherwise `/<split>` is appended. `Dataset.split` is the last part of
+    the id that was used.
 
-    A document's text is its `default_text()` without its title. Users of these sets cannot correct
-    them, so two flaws are one warning each instead of an error: a document that is there twice (the
-    first counts), and a pair that is judged differently, as sub-topics are (the highest grade
-    counts).
+    A document's text is its `default_text()` without its title. Users cannot correct these sets, so
+    two flaws are warnings instead of errors: a document that is there twice (the first counts), and a
+    pair of query and document with different grades (the highest counts).
 
     Raises:
         ConfigError: ir_datasets has no such id, or no judgements for the split.
@@ -99,16 +98,16 @@ def _find_complete_id(registry: Any, dataset_id: str, split: str) -> str:
     """Return the id of ir_datasets for a set and its split, such as "beir/nfcorpus/dev" for the set
     "beir/nfcorpus" and the split "dev".
 
-    An id is complete if it has documents, queries and judgements. `dataset_id` is returned as it is if
-    it is complete, and either names the split already or the split is the default, "test" (sets such as
-    "vaswani" have no splits).
+    An id is complete if it has documents, queries and judgements. A complete `dataset_id` is returned
+    unchanged in two cases: it ends in the split, or the split is the default, "test" (sets such as
+    "vaswani" have no splits). Otherwise `<dataset_id>/<split>` is returned.
 
     Raises:
         ConfigError: neither `dataset_id` nor `<dataset_id>/<split>` is complete.
     """
     # the default split also stands for "no split named"
-    may_be_whole = split == "test" or dataset_id.endswith(f"/{split}")
-    if may_be_whole and _is_complete(registry, dataset_id):
+    needs_no_split = split == "test" or dataset_id.endswith(f"/{split}")
+    if needs_no_split and _is_complete(registry, dataset_id):
         return dataset_id
     with_split = f"{dataset_id}/{split}"
     if _is_complete(registry, with_split):
@@ -166,9 +165,9 @@ def _is_complete(registry: Any, dataset_id: str) -> bool:
 def _title_and_text(doc: Any) -> tuple[str, str]:
     """Split a document of ir_datasets into its title and its text.
 
-    `default_text()`, the text that ir_datasets searches, mostly begins with the title, which is cut off.
-    If it does not begin with it, or there is no title, all of it is the text, and the title is "". A
-    document without a text has the text "".
+    The whole text is `default_text()`, which ir_datasets searches. Mostly it begins with the title, and
+    the rest is the text. If the document has no title, or its whole text does not begin with the
+    title, the title is "" and the whole text is the text. A document without a text has the text "".
 
     >>> from typing import NamedTuple
     >>> class Page(NamedTuple):
@@ -186,13 +185,13 @@ def _title_and_text(doc: Any) -> tuple[str, str]:
     full_text = doc.default_text() if hasattr(doc, "default_text") else text
     if not isinstance(full_text, str):
         return title, ""
-    # The whole text is the field "text", with or without the title before it.
+    # the whole text is the field "text", with or without the title before it
     if isinstance(text, str) and full_text in (text, f"{title} {text}"):
         return title, text
-    # The text is in other fields, after the title.
+    # the whole text is the title, then other fields
     if title and full_text.startswith(title):
         return title, full_text.removeprefix(title).lstrip()
-    # The text does not begin with a title; a blank at its begin is left of an empty one.
+    # an empty title leaves a blank at the beginning
     if full_text.startswith(" "):
         full_text = full_text.lstrip()
     return "", full_text

@@ -21,6 +21,7 @@ _PART = regex.compile(
 )
 _MIN_FUZZY = 40  # characters; a shorter text resembles many places
 _MIN_RATIO = 90.0  # rapidfuzz's partial ratio
+_SEARCHED_WORDS = 4  # rarest words of a text: only documents with all of them are searched for it
 _MAX_VOTERS = 24  # words of a passage that choose its candidates
 _MAX_CANDIDATES = 8
 
@@ -70,8 +71,10 @@ class Texts:
         return holding
 
     def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
-        """Return the first place (start, end) of a text in a document: as it is, else with white space
-        and letters folded; None if the document does not hold it.
+        """Return the first place (start, end) of a text in a document; None if it is not there.
+
+        The unchanged text is searched for first. If it is nowhere, differences in white space and in
+        the forms of letters (such as ligatures) are ignored.
         """
         document = self._corpus[doc_id].full_text
         start = document.find(text)
@@ -91,9 +94,10 @@ class Texts:
         return Span(doc_id, folded.starts[start], folded.ends[end - 1])
 
     def places(self, text: str, doc_id: str) -> list[Span]:
-        """Return every place where a document holds a text; [] if it holds none.
+        """Return every place where a document holds a text; [] if it is not there.
 
-        The text is searched for as it is; if it is nowhere, white space and letters are folded.
+        The unchanged text is searched for first. If it is nowhere, differences in white space and in
+        the forms of letters (such as ligatures) are ignored.
 
         >>> texts = Texts({"d": Document("d", "A cat. A dog. A  cat.")})
         >>> [(span.start, span.end) for span in texts.places("A cat.", "d")]
@@ -113,20 +117,23 @@ class Texts:
         return [self._original_span(doc_id, match.start(), match.end()) for match in folded]
 
     def _search(self, text: str) -> Place:
-        """Return the first place of a text in each document that holds it; if no document does, the
-        places that resemble it most, else `NOWHERE`.
+        """Return the first place of a text in each document that holds it.
+
+        The places count as "exact" if one document or more holds the unchanged text, else they differ
+        from it in "white space" or in the forms of letters. If no document holds the text, return the
+        places that resemble it most, `NOWHERE` without such places.
         """
         rarest_first = self._rarest_first(text)
         spans = []
         is_exact = False
-        # only documents with all of its four rarest words are searched
-        for number in self._holders_of_all(rarest_first[:4]):  # their positions in `self._ids`
+        # a document without the rarest words cannot hold the text, so it need not be searched
+        for number in self._holders_of_all(rarest_first[:_SEARCHED_WORDS]):
             doc_id = self._ids[number]
             bounds = self.within(text, doc_id)
             if bounds is None:
                 continue
-            spans.append(Span(doc_id, *bounds))
-            start, _ = bounds
+            start, end = bounds
+            spans.append(Span(doc_id, start, end))
             if self._corpus[doc_id].full_text.startswith(text, start):
                 is_exact = True
         if not spans:
@@ -178,12 +185,12 @@ class Texts:
     def _sharing_most(self, rarest_first: Sequence[str]) -> list[int]:
         """Return the numbers of the few documents that are likely to resemble a passage, the best first.
 
-        These hold many of its rarest words, at least half as many as the document that holds most.
+        They hold at least half as many of the passage's rarest words as the document that holds most.
         `rarest_first` has the words of the passage.
         """
         # `self._holding`: word -> the numbers of the documents that hold it
         rare_words = [word for word in rarest_first if word in self._holding][:_MAX_VOTERS]
-        n_shared: Counter[int] = Counter()  # number of a document -> how many of them it holds
+        n_shared: Counter[int] = Counter()  # number of a document -> rare words that it holds
         for word in rare_words:
             n_shared.update(self._holding[word])
         most = max(n_shared.values(), default=0)
@@ -197,15 +204,16 @@ class Texts:
 
 
 def _fold(text: str) -> _Folded:
-    """Fold a text: return it in the form in which texts are compared, with the place that each folded
-    character has in the text.
+    """Return a text in the form in which texts are compared, with the place in `text` that each
+    character of this form comes from.
 
-    A gap (white space) becomes one blank, and is left out at the begin and the end of the text. Letters
-    get one form each: one letter may become several characters, or several (a letter and its marks) one.
+    A gap (white space) becomes one blank; it is left out at the beginning and the end of the text. All
+    forms of a letter become one form. Their lengths may differ: one letter may become several
+    characters, and a letter with its marks may become one character.
     """
     parts: list[str] = []
-    starts: list[int] = []  # of each folded character, where it starts in `text`
-    ends: list[int] = []  # and where it ends
+    starts: list[int] = []  # for each folded character, where its origin in `text` starts
+    ends: list[int] = []  # and where its origin ends
     for match in _PART.finditer(text):
         start, end = match.span()
         kind = match.lastgroup  # the group that matched: "gap", "plain" or "letter"
@@ -215,7 +223,7 @@ def _fold(text: str) -> _Folded:
             part = " " if is_inside else ""
             start = end - 1  # the blank stands for the last character of its gap
         parts.append(part)
-        if kind == "plain":  # character by character
+        if kind == "plain":  # as many characters as before
             starts += range(start, end)
             ends += range(start + 1, end + 1)
         else:

@@ -68,7 +68,7 @@ def load_pydoc(split: str = "test") -> Dataset:
         )
     # The order is part of the fingerprint, and must not depend on how the mapping was put together.
     corpus = {name: Document(name, text) for name, text in sorted(own_topics().items())}
-    find_spans = _places_in(tuple((name, document.text) for name, document in corpus.items()))
+    find_spans = _quote_finder(tuple((name, document.text) for name, document in corpus.items()))
     lines = Path(__file__).with_name("pydoc_cases.jsonl").read_bytes().splitlines()
     records = [json.loads(line) for line in lines]
     cases = []
@@ -142,21 +142,21 @@ def _squeezed(text: str) -> tuple[str, Ints]:
 
 
 @cache
-def _places_in(topics: tuple[tuple[str, str], ...]) -> Callable[[str], tuple[Span, ...]]:
-    """Return a function that finds a quote: it returns every place of it in these topics (name, text).
+def _quote_finder(topics: tuple[tuple[str, str], ...]) -> Callable[[str], tuple[Span, ...]]:
+    """Return a function that returns every place of a quote in these topics (name, text); () if no
+    topic has it.
 
-    Lines break differently in each topic that repeats a passage (also after a hyphen, and in a table
-    or list with other indentation), so the search ignores white space and the shape of quotation
-    marks and dashes. Places are kept: the runs of a sweep inherit them from the process that they
-    are forked from, where searching took most of the time to load the questions.
+    Topics that repeat a passage break its lines differently, so the search ignores white space and
+    the shape of quotation marks and dashes.
     """
 
+    # the processes of a sweep inherit the cache when they are forked, so they need not search again
     @cache
     def places(quote: str) -> tuple[Span, ...]:
         spans = []
         squeezed_quote, _ = _squeezed(quote)  # without white space, and with plain quotation marks
         for name, topic in topics:
-            # origins[i]: where the character i of the squeezed topic is in the topic
+            # origins[i]: the offset in `topic` of the character i of `squeezed_topic`
             squeezed_topic, origins = _squeezed(topic)
             start = squeezed_topic.find(squeezed_quote)
             while start >= 0:
@@ -182,15 +182,15 @@ def _grades(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]
     """Return topic -> grade of a question: the grades in its record, raised for topics that repeat its
     quotes.
 
-    A topic that repeats a quote gets at least the grade of the topic that it is quoted from; a topic
-    that holds every quote answers the question directly.
+    A topic that repeats a quote gets at least the grade of the topic that it is quoted from. A topic
+    that holds every quote gets the highest grade, because it answers the question directly.
 
     Args:
         record: a line of pydoc_cases.jsonl.
         spans_of_quotes: the places of each quote, in the order of the record's evidence.
     """
     grades = dict(record["relevant"])
-    # Of each quote: the topics that hold it, in the order of its places, each once.
+    # for each quote the topics that hold it, without repeats
     topics_of_quotes = [
         list(dict.fromkeys(span.doc_id for span in spans)) for spans in spans_of_quotes
     ]
