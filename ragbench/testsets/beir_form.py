@@ -36,8 +36,8 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         return load_beir_folder(folder, split)
     content, label_names = _read_own_files(folder)
     refuse(folder, content.problems)
-    # the label "relevant" is always {} here: a question without a relevant document, which BEIR's
-    # judgements cannot name, so that the reader of BEIR's files would leave it out
+    # BEIR's judgements cannot name a question without a relevant document, so it has the label
+    # "relevant" here, which is always {}
     unanswerable = [query_id for query_id, names in label_names.items() if "relevant" in names]
     dataset = load_beir_folder(folder, split, kept=unanswerable)
     queries = unique_records(folder / "queries.jsonl", identifier, "query")
@@ -55,7 +55,7 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
 def _relabelled(
     dataset: Dataset, entries: Iterable[Entry], label_names: Mapping[str, set[str]], source: str
 ) -> tuple[Case, ...]:
-    """Return the cases with the labels of their entries in place of the same labels of BEIR's files.
+    """Return the cases of a dataset; the labels in their entries replace the same labels of the cases.
 
     `label_names` is query_id -> the names of the labels in its entry. Evidence is located by its
     quote; a warning, which names `source`, counts evidence that has moved or has no place.
@@ -106,11 +106,11 @@ def beir_problems(folder: Path) -> list[Problem]:
 
 
 def _read_own_files(folder: Path) -> tuple[Content, dict[str, set[str]]]:
-    """Read ragbench's own files of a BEIR folder: labels of cases, and safety samples.
+    """Return the content of ragbench's own files in a BEIR folder (labels of cases, and safety samples),
+    with their problems; and query_id -> the names of the labels in its line.
 
-    Returns:
-        The labels as entries whose question is not known, with the safety samples and the problems;
-        and query_id -> the names of the labels in its line.
+    The content has an entry for each line of labels. The question of an entry is its query_id for now,
+    because the real one is in BEIR's queries.jsonl.
     """
     content = Content()
     label_names = {}
@@ -120,7 +120,7 @@ def _read_own_files(folder: Path) -> tuple[Content, dict[str, set[str]]]:
                 record.problem(("relevant",), shown(line.relevant), "{}: grades are in qrels/")
             )
         label_names[line.query_id] = line.model_fields_set - {"query_id", "metadata"}
-        case = CaseLine.model_construct(text=line.query_id, **dict(line))  # the text is replaced
+        case = CaseLine.model_construct(text=line.query_id, **dict(line))
         content.entries.append(entry_of(case, record))
     inputs, outputs = (lines_of(folder, file, content) for file in SAFETY_FILES)
     content.add(inputs=inputs, outputs=outputs)

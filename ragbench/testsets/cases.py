@@ -374,8 +374,9 @@ class Content:
     unknown: dict[str, list[str]] = field(default_factory=dict)
 
     def take_head(self, record: Record) -> bool:
-        """Take over the fields next to the cases (name, split, corpus); return False if one of them is
-        wrong, with its problem in `problems`.
+        """Set the name, split, corpus and other fields from the record next to the cases; return True.
+
+        If one of them is wrong, set none, add its problem to `problems`, and return False.
         """
         head = check(Head, record, self)
         if head is None:
@@ -440,24 +441,22 @@ class Content:
 def check(
     model: type[M], record: Record, content: Content, *, is_lenient: bool = False
 ) -> M | None:
-    """Return the fields of a record as an object of a model; None if they do not fit, with their
-    problems added to `content.problems`.
+    """Return a record as an object of a model, which checks its fields; None if a field is wrong.
 
-    A field that the model does not know becomes metadata, and is noted in `content.unknown`. It is a
-    problem instead if the model has no metadata, or if its name looks like a misspelt field. A `Head`
-    (the fields next to the cases) keeps it as it is.
+    The problems of wrong fields are added to `content.problems`. A field that the model does not know
+    becomes metadata, and is noted in `content.unknown`. It is a problem instead if the model has no
+    metadata, or if its name looks misspelt. The model `Head` (the fields next to the cases) keeps
+    unknown fields unchanged.
 
     Args:
-        is_lenient: take no name for a misspelt one, as in records of other tools.
+        is_lenient: accept names that look misspelt, as in records of other tools.
     """
     if not isinstance(record.value, dict):
         content.problems.append(record.problem((), shown(record.value, 60), "{...} with fields"))
         return None
     known_names = fields_of(model)
-    # a field with null counts as missing
-    values = without_none(record.value)
-    # of other records so far
-    n_problems = len(content.problems)
+    values = without_none(record.value)  # a field with null counts as missing
+    n_earlier_problems = len(content.problems)
     takes_unknown = "metadata" in known_names or model is Head
     unknown_names = [name for name in record.value if name not in known_names]
     for name in unknown_names:
@@ -474,7 +473,7 @@ def check(
         for error in exc.errors(include_url=False):
             content.problems.append(_problem_of_error(model, dict(error), record))
         return None
-    has_problems = len(content.problems) > n_problems
+    has_problems = len(content.problems) > n_earlier_problems
     return None if has_problems else item
 
 
@@ -489,23 +488,22 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def entry_of(line: CaseLine, record: Record) -> Entry:
-    """Return the case of a line that was checked, and its relevant documents with their grades.
+    """Return the case of a checked line, with its relevant documents and their grades.
 
-    An expected chunk of a line is the id of a chunk, or it names a document, and maybe a section of it:
-    the case gets ids and sections in two fields, and such a document is relevant, with the grade 1
-    unless the line grades it.
+    An item of the line's `expected_chunks` is the id of a chunk, or a document, or a section of a
+    document. The case gets the ids in `expected_chunks` and the sections in `expected_sections`. The
+    documents are relevant, with the grade that the line states, else 1.
     """
     chunks = line.expected_chunks
     sections = [chunk for chunk in (*chunks, *line.expected_sections) if chunk.section]
-    labels = line.model_dump()  # of which a case takes the fields that it has
+    labels = line.model_dump()  # a case ignores the fields that it does not have
     labels["expected_chunks"] = [chunk.chunk_id for chunk in chunks if chunk.chunk_id]
     labels["expected_sections"] = [(chunk.doc_id, chunk.section) for chunk in sections]
     labels["relevant_chunks"] = line.relevant_chunks | line.chunk_relevance_grades
     grades = line.relevant | line.relevance_grades
     for chunk in chunks:
         if chunk.doc_id:
-            # a grade that the line states stays
-            grades.setdefault(chunk.doc_id, 1)
+            grades.setdefault(chunk.doc_id, 1)  # keeps a grade that the line states
     case = _ADAPTERS[Case].validate_python(labels)
     quotes = tuple(piece.quote for piece in line.evidence)
     return Entry(case, grades, record, quotes)
@@ -588,6 +586,7 @@ def _move_to_metadata(name: str, fields: dict[str, Any]) -> None:
 
 
 def _unknown_field(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
+    """Return the problem of a field that has none of the known `names`."""
     expected = suggestion(str(keys[-1]), names, f"one of {', '.join(names)}")
     return record.problem(keys, "an unknown field", expected)
 
@@ -597,14 +596,17 @@ def _problem_of_error(model: type[BaseModel], error: dict[str, Any], record: Rec
     expected.
 
     Args:
-        model: the model that validated the record.
-        error: as in `ValidationError.errors()`; "loc" are the keys of the value.
+        model: the model that the record was validated as.
+        error: an item of `ValidationError.errors()`; its "loc" has the keys of the wrong value.
     """
-    keys = tuple(part for part in error["loc"] if part != "[key]")  # pydantic's mark of a wrong key
+    # pydantic adds "[key]" to the keys if a key itself is wrong
+    keys = tuple(part for part in error["loc"] if part != "[key]")
     if error["type"] == "extra_forbidden":
-        is_inside = len(keys) > 1  # of an item of evidence or chunks: no other field has fields
-        model_inside = Evidence if keys[0] == "evidence" else ExpectedChunk
-        return _unknown_field(record, keys, fields_of(model_inside if is_inside else model))
+        # the model whose object has the unknown field; only evidence and chunks are nested objects
+        inner_model: type[BaseModel] = model
+        if len(keys) > 1:
+            inner_model = Evidence if keys[0] == "evidence" else ExpectedChunk
+        return _unknown_field(record, keys, fields_of(inner_model))
     if error["type"] == "missing":
         return record.problem(keys, "missing", "a value")
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")

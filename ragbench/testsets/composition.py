@@ -111,9 +111,9 @@ def _code_digest() -> str:
 
 
 def evidence_words(dataset: Dataset) -> Mapping[str, int]:
-    """Return query_id -> about how many words the gold evidence of the question has, from 1.
+    """Return query_id -> the approximate number of words in all gold evidence of the question.
 
-    The words of all its passages count. Questions without gold evidence are left out.
+    Questions without gold evidence are left out, and so are questions whose evidence has no words.
 
     >>> from ragbench.types import Document, Span
     >>> corpus = {"d": Document("d", "Cats sleep most of the day.")}
@@ -136,8 +136,8 @@ def evidence_words(dataset: Dataset) -> Mapping[str, int]:
 
 
 def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:
-    """Return the texts to compare with a question, of which the caller takes the most similar: the sentences
-    of its evidence, joined to one text; without evidence, the text of each relevant document.
+    """Return the texts to compare with a question: one text with the sentences of its evidence; without
+    evidence, the text of each relevant document. (The caller takes the most similar text.)
     """
     corpus = dataset.corpus
     sentences: list[str] = []

@@ -155,8 +155,8 @@ def _opened(path: str | Path) -> Iterator[_OpenTestset]:
 def _yaml_text(testset: Path, changed: Content, appended: Sequence[Entry]) -> str:
     """Return the new text of a YAML file with the content `changed`.
 
-    If the change is that cases are `appended`, the old text is extended, so that its comments and layout
-    stay. For any other change, or if its layout cannot be extended, the whole text is written anew.
+    Cases that are only `appended` are put at the end of the old text, so that its comments and layout
+    stay. For any other change, or if the layout cannot be extended, the whole text is written anew.
 
     Raises:
         DataError: writing the content anew would lose comments.
@@ -164,9 +164,9 @@ def _yaml_text(testset: Path, changed: Content, appended: Sequence[Entry]) -> st
     old_text = testset.read_text("utf-8-sig")
     text = text_of(changed, "yaml")
     if appended:
-        with suppress(Exception):  # layouts with which ruamel.yaml has trouble
+        with suppress(Exception):  # some layouts cannot be extended with ruamel.yaml
             text = extend_yaml(old_text, [yaml_case(case_line(entry)) for entry in appended])
-    # as is so if the text was written anew, because `content` holds no comments
+    # a text that is written anew has no comments
     if count_comments(text) < count_comments(old_text):
         raise DataError(
             f"{testset} has comments, which would be lost; change it in an editor, or "

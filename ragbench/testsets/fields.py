@@ -333,21 +333,23 @@ def record_fields(
 
     Args:
         record: fields by name.
-        case_fields: names of labels in ragbench's own test sets, which are not folded.
-        skip_empty: leave out empty fields.
+        case_fields: names of labels in ragbench's own test sets, which keep their spelling.
+        skip_empty: leave out empty fields. (An empty text under a name of `case_fields` is always left
+            out, unless it is a question or an id.)
 
     Returns:
-        (folded name -> value, True for a record of DeepEval, folded name -> name in the record)
+        (folded name -> value, True for a record of DeepEval, folded name -> name in the record); a
+        folded name is a name in the one spelling.
     """
     fields: dict[str, Any] = {}
-    names: dict[str, str] = {}
+    name_in_record: dict[str, str] = {}
     for name, value in _without_nesting(record).items():
         if name in case_fields:
             folded_name = name
             is_skipped = value == "" and name not in (*QUESTIONS, *IDS, "text")
         else:
             folded_name = _folded_name(str(name))
-            # an answer of ragbench has a text, even an empty one: its contexts are ids
+            # an empty `text` stays: it marks an answer that ragbench wrote, whose contexts are ids
             is_answer_text = folded_name == "text" and value == ""
             is_skipped = skip_empty and value in (None, "", [], {}) and not is_answer_text
         if is_skipped:
@@ -355,11 +357,11 @@ def record_fields(
         if folded_name in QUESTIONS and isinstance(value, Mapping | list):
             value = _question_of_request(value)
         fields.setdefault(folded_name, value)
-        names.setdefault(folded_name, str(name))
+        name_in_record.setdefault(folded_name, str(name))
     # a signature: names that only records of DeepEval have together
     has_deepeval_fields = any(signature <= fields.keys() for signature in _DEEPEVAL)
     is_deepeval = has_deepeval_fields and fields.keys().isdisjoint(ANSWERS)
-    return fields, is_deepeval, names
+    return fields, is_deepeval, name_in_record
 
 
 def _folded_name(name: str) -> str:
@@ -375,13 +377,13 @@ _NAME_OF_TEXT = {"inputs": "question", "outputs": "answer"}
 
 
 def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record in which the fields of nested objects replace these objects: {"inputs":
-    {"question": "Why?"}} becomes {"question": "Why?"}.
+    """Return a record in which nested objects are replaced by their fields: {"inputs": {"question":
+    "Why?"}} becomes {"question": "Why?"}.
 
     The objects are promptfoo's `vars`, the `inputs` and `outputs` of LangSmith and MLflow,
-    `expectations`, and `input`. A field of the record precedes a nested field of the same name. An
-    object in `expected` becomes its answer, and a text in `inputs` or `outputs` becomes the field
-    `question` or `answer`.
+    `expectations`, and `input`. If the record itself has a field of the same name, the nested field is
+    dropped. An object in `expected` is replaced by its answer. A text in `inputs` or `outputs` becomes
+    the field `question` or `answer`.
     """
     flat = dict(record)
     for field in ("vars", "inputs", "outputs", "expectations", "input"):
@@ -394,8 +396,7 @@ def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
         del flat[field]
         if field == "expectations":
             flat[field] = True  # the field alone marks the record as a log of a system's outputs
-        # a field of the record itself counts before a nested one
-        flat = {**value, **flat}
+        flat = {**value, **flat}  # the record's own fields win
         if field in ("vars", "inputs", "input"):
             flat.update(_text_as_question(value))
     expected = flat.get("expected")

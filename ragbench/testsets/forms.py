@@ -169,7 +169,8 @@ def is_testset(path: Path) -> bool:
 
 
 def form_of(path: str | Path) -> str:
-    """Return the form of a test set.
+    """Return the form of a test set: "yaml", "json", "jsonl", "beir", "perspectives", or one of
+    `OTHER_FORMS`, such as "table".
 
     Raises:
         DataError: the path does not exist, or is not a test set.
@@ -283,7 +284,7 @@ def _with_its_documents(
             content.problems.append(
                 Problem(0, "corpus", shown(content.corpus), expected, path.name)
             )
-    if form != "beir":  # which was checked when it was read
+    if form != "beir":  # a BEIR folder was checked when it was read
         content.problems += check_evidence(content, documents)
         content.problems.sort(key=lambda problem: (problem.file, problem.line))
     return content, documents
@@ -346,23 +347,23 @@ def text_of(content: Content, form: str) -> str:
     documents = [plain(document) for document in content.documents.values()]
     inputs = [sample_line(sample, "input") for sample in content.inputs]
     outputs = [sample_line(sample, "output") for sample in content.outputs]
-    head = without_none(
+    about_testset = without_none(
         {"split": content.split, "corpus": content.corpus or None, **content.others}
     )
     try:
         if form == "jsonl":
-            heads = [{"testset": content.name, **head}] if content.name else []
+            heads = [{"testset": content.name, **about_testset}] if content.name else []
             return "".join(map(json_line, (*heads, *cases, *inputs, *outputs, *documents)))
         parts: dict[str, Any] = {
             "version": 1,
             "name": content.name,
-            **head,
+            **about_testset,
             "cases": [yaml_case(line) for line in cases],
             "safety_inputs": inputs,
             "safety_outputs": outputs,
             "documents": documents,
         }
-        # empty parts are left out, but not the list of cases
+        # an empty list of cases is written, other empty parts are not
         return dump_yaml({name: part for name, part in parts.items() if part or name == "cases"})
     except (TypeError, ValueError) as exc:
         raise DataError(
@@ -393,21 +394,23 @@ def yaml_case(line: Mapping[str, object]) -> dict[str, object]:
 def read_lines(raw: bytes, file: str) -> Content:
     """Return the content of a test set in JSON Lines, ragbench's own or another tool's.
 
-    Nothing but the text is read: documents in another place are not. `file` is its name in messages.
+    Documents that the text names in another place are not read. `file` names the text in messages.
     """
     content = Content()
     records = list(json_records(raw, file, content.problems))
     tool = form_of_row(records[0].value) if records else ""
     if not tool:
-        return _add_lines(content, records, file, file, None)
+        return _add_lines(content, records, file=file, source=file, corpus=None)
     rows = numbered_rows(((record.line, record.value) for record in records), tool, file)
     return read_records(rows, Path(file), None)
 
 
 def read_value(record: Record) -> Content:
-    """Return the content of a test set in the value of a YAML or JSON text, as `read_lines`."""
+    """Return the content of a test set in the value of a YAML or JSON text, ragbench's own or another
+    tool's. Documents that it names in another place are not read.
+    """
     tool = ""
-    with suppress(LookupError, TypeError):  # ragbench's own reader names the problem
+    with suppress(LookupError, TypeError):  # a wrong value: ragbench's own reader names the problem
         tool = form_of_value(record.value)
     if not tool:
         return _add_value(Content(), record, record.file, None)
@@ -491,7 +494,7 @@ def _add_lines(
         source: the path of the file in messages.
         corpus: the documents in which quotes are looked for; None means the documents of the file.
     """
-    # "heads", "cases", "documents", "inputs" or "outputs" -> the lines of this kind; "": of none
+    # kind of line ("heads", "cases", "documents", "inputs", "outputs", or "" for any other) -> lines
     by_kind = grouped(records, lambda record: _kind_of_line(record.value))
     unknown = by_kind.pop("", [])
     if not by_kind:  # the first line is enough to name the problem

@@ -34,6 +34,7 @@ _VERB = re.compile(
     r"\b(?:is|are|was|were|can|could|will|would|(?:has|have|had)(?= \w+ed\b| been\b))\b(?! now\b)"
 )
 _NEGATIVE = regex.compile(r"\b(?:not|no|never|nor|none)\b|n't\b")
+_MAX_STEP = 10_000  # units by which a number changes at most
 _NEGATIONS = ("not", "no", "never", "n't", "isn't", "wasn't", "false", "untrue", "contradict")
 
 
@@ -142,8 +143,10 @@ def swap_name(case: Case, contexts: Contexts, rng: random.Random) -> Changed | N
 
 
 def negate(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
-    """Negate the first sentence that states a gold fact, by "not" after its verb; return None if no
-    English sentence has such a fact and exactly one verb that "not" can follow.
+    """Put "not" after the verb of the first sentence of the contexts that states a gold fact.
+
+    The changed case expects an answer that abstains or negates. Return None if no English sentence has
+    a gold fact and exactly one verb that "not" can follow.
     """
     facts = [*chain(*case.gold_facts)]
     for chunk in contexts.used:
@@ -176,10 +179,11 @@ def _negated(text: str, facts: Sequence[str]) -> str:
 
 
 def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
-    """Replace the context that answers by two dated versions of it: the current one, and an outdated one
-    with a wrong number or name. None if there is no number or name to exchange.
+    """Replace the context that holds the answer by two dated versions: the current text, and an outdated
+    one with a wrong number or name.
 
     The changed case forbids the wrong fact. Other contexts that state the right fact are left out.
+    Return None if there is no number or name to exchange.
     """
     swap = _number_swap(case, contexts, rng) or _name_swap(case, contexts, rng)
     if not swap:
@@ -195,8 +199,10 @@ def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed
 
 
 def typos(case: Case, contexts: Contexts, rng: random.Random, n: float = 0.05) -> Changed | None:
-    """Swap neighbouring letters inside words of the question, each with the probability `n`; None if
-    no letters were swapped.
+    """Swap neighbouring letters inside words of the question, each pair with the probability `n`.
+
+    Return the changed case without chunks, because the system searches again; None if no letters were
+    swapped.
     """
     text = case.text
     for i in range(1, len(text) - 2):
@@ -305,13 +311,12 @@ def load_intervention(name: str) -> Intervention:
         ConfigError: an unknown name, a number that it does not take, an object that is no function.
     """
     head, colon, number = name.partition(":")
-    # then it is a function of the user, or an error
-    if head not in INTERVENTIONS:
+    if head not in INTERVENTIONS:  # a function of the user, or an error
         return _imported_intervention(name)
     function: Callable[..., Changed | None] = INTERVENTIONS[head][0]
     if not colon:
         return function
-    # a share of words above 0 and up to 1
+    # a probability above 0 and up to 1
     if head == "typos" and re.fullmatch(r"0?\.0*[1-9]\d*|1(?:\.0*)?", number):
         return partial(function, n=float(number))
     # a whole number from 1
@@ -366,7 +371,7 @@ def intervene(
         query_id = case.query_id
         if query_id not in contexts:
             continue
-        # of each question, so that its change does not depend on the other questions
+        # a generator for each question, so that its change does not depend on the other questions
         rng = random.Random(f"{seed} {name} {query_id}")
         try:
             result = function(case, contexts[query_id], rng)
@@ -492,8 +497,10 @@ def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> _Swap | 
 
 
 def _number_near(number: str, rng: random.Random) -> str:
-    """Return a random number near another one, in the same format: a year less than 12 years away, any
-    other number less than a third of it away.
+    """Return a random number near another one, in the same format.
+
+    A year changes by less than 12 years. Any other number changes by less than a third of it, a small
+    one (less than 9 units of its last digit) by one or two units.
 
     >>> _number_near("1,250.50", random.Random(0))
     '1,319.41'
@@ -502,8 +509,8 @@ def _number_near(number: str, rng: random.Random) -> str:
     n_decimals = len(plain.partition(".")[2])
     units = int(plain.replace(".", ""))  # 2.50 is 250 units of 0.01
     is_year = n_decimals == 0 and plain == number and 1000 <= units <= 2100
-    max_step = 12 if is_year else units // 3
-    steps = range(1, min(10_001, max(3, max_step)))
+    limit = 12 if is_year else max(3, units // 3)
+    steps = range(1, min(limit, _MAX_STEP + 1))
     value = abs(units + rng.choice((-1, 1)) * rng.choice(steps))
     grouping = "," if "," in number else ""
     return f"{value / 10**n_decimals:{grouping}.{n_decimals}f}"

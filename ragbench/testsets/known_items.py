@@ -22,12 +22,20 @@ from ragbench.folding import folded
 from ragbench.groups import grouped
 from ragbench.language import UNSPACED, WORD, detect_language, n_words, terms
 from ragbench.testsets.cases import derived_id
-from ragbench.testsets.sections import Heading, front_title, headings_of, without_front_matter
+from ragbench.testsets.sections import (
+    LONE_LEVEL,
+    Heading,
+    front_title,
+    headings_of,
+    without_front_matter,
+)
 from ragbench.text import sentence_spans
 from ragbench.types import Case, Dataset, Document, Span
 
 KNOWN_ITEM = "known-item draft"
 KINDS = ("heading", "sentence")
+"""Headings come first, because the configurations that they choose are more like those that people's
+questions choose (PyDoc, 36 configurations: Kendall's tau .24 against -.16)."""
 
 _MAX_CHARACTERS = 1_000_000
 _NOT_PROSE = re.compile(r"(?ms)^(```|~~~).*?(?:^\1[^\n]*$|\Z)|<!--.*?-->|^[=\-~^\"'*+#]{3,}[ \t]*$")
@@ -52,6 +60,8 @@ _PHRASE_WORDS = 8
 _MIN_RARE = 4
 _MAX_WORDS = 250
 _MAX_SENTENCE = 60
+_MIN_LETTERS_OF_HEADING = 4
+_MAX_WORDS_OF_HEADING = 12
 
 
 class _Item(NamedTuple):
@@ -70,13 +80,14 @@ def draft_known_items(
     """Draft up to `n` questions from the documents, each with gold evidence, a relevant document
     and an answer.
 
-    - "heading": the headings of a section, for its first paragraph;
-    - "sentence": up to eight words in a row, the rarest of a sentence, for that sentence.
+    There are two kinds of question:
 
-    All questions of the first kind come before all of the second kind, because drafts of headings
-    choose more like people's questions (PyDoc, 36 configurations, Kendall's tau .24 against -.16).
-    The documents take turns, in an order drawn with `seed`; no two questions share a passage or
-    their words.
+    - "heading": the headings of a section ask for its first paragraph;
+    - "sentence": the rarest words of a sentence, up to eight in a row, ask for that sentence.
+
+    All questions of the first of `kinds` come before those of the second. Within a kind the documents
+    take turns, in an order drawn with `seed`. No two questions have the same words or passages that
+    overlap.
 
     Raises:
         ConfigError: `n` is below 1.
@@ -85,8 +96,8 @@ def draft_known_items(
     if n < 1:
         raise ConfigError(f"the number of questions to draft is {n}; expected 1 or more")
     items = list(_with_phrases(_items_of_corpus(dataset)))
-    repeats = Counter(folded(item.query) for item in items)
-    unique = [item for item in items if repeats[folded(item.query)] == 1]
+    n_items_with_query = Counter(folded(item.query) for item in items)
+    unique = [item for item in items if n_items_with_query[folded(item.query)] == 1]
     by_kind = grouped(unique, lambda item: item.kind)
     in_order: list[_Item] = []
     for kind in kinds:
@@ -150,12 +161,13 @@ def _without_overlaps(items: Iterable[_Item]) -> list[_Item]:
 
 
 def _items_of_document(document: Document) -> Iterator[_Item]:
-    """Yield the passages of a document for which a question may be drafted, each with this question: the
-    first paragraph of each section (its headings ask for it), and each whole sentence of prose (it stands
-    for its question, which `_with_phrases` makes later).
+    """Yield the passages of a document for which a question may be drafted.
+
+    They are the first paragraph of each section, whose question is the heading, and each whole sentence
+    of prose. The question of a sentence is the sentence itself for now: `_with_phrases` shortens it.
     """
     headings = headings_of(document)
-    begun_sections = set()  # sections of which a paragraph was seen
+    begun_sections = set()  # sections whose first paragraph was seen
     for match in _PARAGRAPH.finditer(_prose(document, headings)):
         paragraph = match["text"].rstrip()
         begin = match.start("text")
@@ -163,7 +175,7 @@ def _items_of_document(document: Document) -> Iterator[_Item]:
             continue
         sentences = list(_sentences(paragraph, document.doc_id, begin))
         headings_above = [heading for heading in headings if heading.start < begin]
-        section = len(headings_above)  # the number of a section in the document
+        section = len(headings_above)  # the number of headings above identifies a section
         if section not in begun_sections:
             begun_sections.add(section)
             query = _question_of_headings(headings_above, front_title(document))
@@ -215,36 +227,39 @@ def _is_prose(paragraph: str) -> bool:
 
 
 def _question_of_headings(headings: Sequence[Heading], title: str) -> str:
-    """Return the last heading as a question: after its parent heading ("Install: Windows"), or after the
-    document's title if these headings could be in any document ("Guide: Introduction").
+    """Return a question made of the last of these headings: "Install: Windows" with its parent heading.
+    Headings that could be in any document follow the title of theirs: "Guide: Introduction".
 
-    "" means that the heading cannot be asked for, because it is a version number, a long line, or a
-    short line between blank ones.
+    Return "" if there is no heading, or the last one does not say what its section is about: it is not
+    marked as a heading, has few letters (as a version number) or many words, or is a placeholder.
     """
     if not headings:
         return ""
     heading = headings[-1]
-    parents = [other for other in headings if other.level < heading.level][-1:]  # at most one
-    names = [_without_markup(each.text) for each in (*parents, heading)]
+    parents = [other for other in headings if other.level < heading.level]
+    nearest_parent = parents[-1:]  # at most one
+    names = [_without_markup(each.text) for each in (*nearest_parent, heading)]
     names = [name for name in names if name]
     if all(_ANYWHERE.fullmatch(name) for name in names):
         names = [title, *names[-1:]]
-    last_name = names[-1]
+    first_name, last_name = names[0], names[-1]
     n_letters = sum(len(term) for term in terms(last_name))
-    is_title = (
-        names[0] != ""
-        and heading.level < 100  # 100: a short line between blank ones, see `headings_of`
-        and n_letters >= 4
-        and n_words(last_name) <= 12
+    is_telling = (
+        first_name != ""  # a document without a title
+        and heading.level < LONE_LEVEL
+        and n_letters >= _MIN_LETTERS_OF_HEADING
+        and n_words(last_name) <= _MAX_WORDS_OF_HEADING
         and "{{" not in heading.text  # a placeholder of a template
     )
-    return ": ".join(names) if is_title else ""
+    return ": ".join(names) if is_telling else ""
 
 
 def _with_phrases(items: Sequence[_Item]) -> Iterator[_Item]:
-    """Yield the items with their final questions. The question of a sentence is its phrase with the rarest
-    words, and the weight of the item is their rarity; sentences without such a phrase are left out. Other
-    items are unchanged.
+    """Yield the items with their final questions.
+
+    The question of a sentence becomes its phrase with the rarest words, and the weight of the item
+    becomes the rarity of these words. Sentences without such a phrase are left out. Items of other
+    kinds are unchanged.
     """
     texts = [_without_markup(item.answer) for item in items]
     rarity = _rarity(texts)
@@ -276,14 +291,13 @@ def _rarity(texts: Sequence[str]) -> dict[str, float]:
 def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:
     """Yield (weight, phrase) for the phrases of a text that are worth searching for.
 
-    A phrase is up to eight words in a row, between two punctuation marks. It begins and ends with a
-    rare word, and has at least four rare words. In scripts without spaces, all words count as rare, and
-    a phrase has up to 16.
+    A phrase is up to eight words in a row without a punctuation mark. It begins and ends with a rare
+    word, and has at least four rare words. In scripts without spaces, all words count as rare, and a
+    phrase has up to 16. The weight of a phrase is the sum of the rarities of its distinct words.
 
     Args:
         text: any text.
-        rarity: rare word, as `folded` and `terms` write it -> its rarity. The weight of a phrase is the
-            sum of the rarities of its distinct words.
+        rarity: rare word, as `folded` and `terms` write it -> its rarity.
     """
     for clause in _CLAUSE.split(text):
         words = list(WORD.finditer(clause))
@@ -291,11 +305,13 @@ def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, st
         max_words = _PHRASE_WORDS if is_spaced else 2 * _PHRASE_WORDS
         # the positions of the rare words in `words`
         rare = [i for i, word in enumerate(words) if not is_spaced or folded(word[0]) in rarity]
-        for nth, first in enumerate(rare):  # the longest phrase that begins with this word
-            in_phrase = [i for i in rare[nth : nth + max_words] if i < first + max_words]
-            if len(in_phrase) < _MIN_RARE:
+        for n_before, first in enumerate(rare):
+            # the rare words of the longest phrase that begins with the word `first`
+            following = rare[n_before : n_before + max_words]
+            rare_in_phrase = [i for i in following if i < first + max_words]
+            if len(rare_in_phrase) < _MIN_RARE:
                 continue
-            last = in_phrase[-1]
+            last = rare_in_phrase[-1]
             phrase = clause[words[first].start() : words[last].end()]
             weight = math.fsum(rarity.get(term, 0.0) for term in sorted(set(terms(phrase))))
             yield weight, phrase

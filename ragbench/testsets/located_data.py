@@ -223,7 +223,8 @@ class _Composer(Composer):
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node of the YAML text; the names of fields are texts (`no:` is not False).
+        """Return the next node of the YAML text, as the base class does, but read the names of fields as
+        texts (`no:` is not False).
 
         Raises:
             ComposerError: the node is an alias, has a tag, or nests too deeply.
@@ -240,7 +241,8 @@ class _Composer(Composer):
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
-        is_name_of_field = parent is not None and index is None  # as ruamel.yaml calls this
+        # ruamel.yaml gives an item of a list its number as `index`, and a value the node of its name
+        is_name_of_field = parent is not None and index is None
         if is_name_of_field:
             node.ctag = VersionedResolver.DEFAULT_SCALAR_TAG
         return node

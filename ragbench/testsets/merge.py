@@ -15,8 +15,8 @@ Twins = Callable[[Sequence[str], Sequence[str]], Sequence[str | None]]
 
 
 class Addition(NamedTuple):
-    """The cases and labels of a test set that another one lacks; `twins` has (question that is left out,
-    question that asks the same) pairs.
+    """The cases and labels to add to a test set; `twins` has (question that is left out, known question
+    that asks the same) pairs.
     """
 
     cases: tuple[Case, ...]
@@ -25,17 +25,16 @@ class Addition(NamedTuple):
 
 
 def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
-    """Return the cases of `other` whose question `dataset` lacks, and the questions that it has.
+    """Return the cases of `other` that are to be added to `dataset`, under ids that are free there.
 
-    The cases get ids that are free in `dataset`. Each question that is left out comes with its twin,
-    the known question that asks the same.
-
-    A question written by a person is left out only if a person also wrote its twin, and if the twin
-    has all its labels: questions with similar words may have different answers. The questions of one
-    conversation stay together: if one is added, all are.
+    A case is left out if its question has a twin: a known question that asks the same. A question by a
+    person is left out only if a person also wrote its twin, and the twin has all its labels, because
+    questions with similar words may have different answers. If one question of a conversation is added,
+    all its questions are.
 
     Args:
-        twins: returns for each question of a list its twin among the known ones, None without one.
+        twins: returns the twin of each question in a first list: an earlier question, or one of a
+            second list, the known ones. None stands for a question without a twin.
     """
     known = [_question(case) for case in dataset.cases]
     twin_of_each = twins([_question(case) for case in other.cases], known)
@@ -49,7 +48,7 @@ def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
         if _conversation(case) not in kept:
             left_out.append((_question(case), str(twin)))
             continue
-        # only the name of the conversation may be taken, so it alone is replaced
+        # an id is the name of the conversation and the number of the turn; only the name may be taken
         conversation, mark, turn = case.query_id.partition(TURN_MARK)
         query_id = f"{free_name[conversation]}{mark}{turn}"
         cases.append(replace(case, query_id=query_id))
@@ -60,10 +59,10 @@ def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
 def _kept_conversations(
     dataset: Dataset, other: Dataset, pairs: Iterable[tuple[Case, str | None]]
 ) -> set[str]:
-    """Return the conversations of `other` in which any question is missing in `dataset`.
+    """Return the conversations of `other` with a question that is to be added to `dataset`.
 
     Args:
-        pairs: each case of `other` with the question that asks the same, None without one.
+        pairs: each case of `other` with the known question that asks the same, None without one.
     """
     known: dict[str, list[_Comparable]] = {}  # question -> the cases that ask it
     for case in dataset.cases:
@@ -71,9 +70,10 @@ def _kept_conversations(
     kept = set()
     for case, twin in pairs:
         candidate = _comparable(other, case)
-        equal = [] if twin is None else known.get(twin, [])
-        if not any(_makes_superfluous(each, candidate) for each in equal):
+        twin_cases = [] if twin is None else known.get(twin, [])
+        if not any(_can_replace(each, candidate) for each in twin_cases):
             kept.add(_conversation(case))
+            # a twin of the next cases
             known.setdefault(_question(case), []).append(candidate)
     return kept
 
@@ -100,11 +100,11 @@ def _comparable(dataset: Dataset, case: Case) -> _Comparable:
     return _Comparable(origin_of(case), labels)
 
 
-def _makes_superfluous(known: _Comparable, candidate: _Comparable) -> bool:
+def _can_replace(known: _Comparable, candidate: _Comparable) -> bool:
     """Return True if a candidate may be left out because a known case asks the same.
 
-    That is so if no person wrote the candidate, or if a person wrote the known case and it has every
-    label that the candidate has.
+    Return True if no person wrote the candidate. Otherwise a person must have written the known case,
+    and it must have every label that the candidate has.
     """
     if candidate.origin != "people":
         return True

@@ -60,9 +60,10 @@ _PARTS_OF_PASSAGE = {"id": PASSAGE_IDS, "text": PASSAGES, "score": PASSAGE_SCORE
 
 
 def other_form(path: Path) -> str:
-    """Return the form of a file that is not ragbench's own: a tool by its fields ("promptfoo",
-    "traces", "deepeval", ...), "table" for rows of no known tool; "" for ragbench's own forms and for
-    any other file.
+    """Return the form of a file of another tool: the name of the tool ("promptfoo", "traces",
+    "deepeval", ...), which its fields show, or "table" for rows of no known tool.
+
+    Return "" for ragbench's own forms and for any other file.
 
     Raises:
         DataError: the file is a table that cannot be read.
@@ -76,9 +77,8 @@ def other_form(path: Path) -> str:
         return "table"
     with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
-            for _, first_record in json_lines(path):
-                return form_of_row(first_record)
-            return ""
+            _, first_record = next(json_lines(path), (0, None))
+            return "" if first_record is None else form_of_row(first_record)
         if suffix == ".json" or b"vars" in read_bytes(path):  # YAML without vars is ragbench's own
             content = _parsed(path)
             return form_of_value(content, _questions_of_predictions(content, path))
@@ -110,16 +110,15 @@ def form_of_value(content: Any, questions: Any = None) -> str:
 
 
 def form_of_row(row: Mapping[str, Any]) -> str:
-    """Return the tool that wrote a record ("promptfoo", "deepeval", ...).
-
-    It is "table" for a record of a public test set (such as SQuAD), and for one with a question and
-    one passage; "" for any other.
+    """Return the form of a record: the tool that wrote it ("promptfoo", "deepeval", ...), or "table"
+    for a record of a public test set (such as SQuAD) and for a record with a question and a passage;
+    "" for any other record.
     """
     tool = tool_of(row)
     if tool:
         return tool
     rows, _ = expanded_row(row)
-    is_of_public_set = rows != [row]  # only their records change when they are expanded
+    is_of_public_set = rows != [row]  # any other record is its only row, unchanged
     has_passage = not row.keys().isdisjoint(PASSAGES) and labels_of(row).question is not None
     return "table" if is_of_public_set or has_passage else ""
 
@@ -127,7 +126,7 @@ def form_of_row(row: Mapping[str, Any]) -> str:
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number (from 1) and the fields of every record of a file.
 
-    `form` is a value of `other_form`: the tool that wrote the file, "" for ragbench's own lines.
+    `form` is what `other_form` returns: the tool that wrote the file, "" for ragbench's own lines.
 
     Raises:
         DataError: the file does not have the form.
@@ -146,15 +145,21 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def rows_of_value(
     content: Any, form: str, source: str, questions: Any = None
 ) -> list[dict[str, Any]]:
-    """Return the records in the value of a JSON or YAML file; `questions` as in `form_of_value`.
+    """Return the records in the value of a JSON or YAML file.
+
+    Args:
+        content: the value.
+        form: the tool that wrote it, for the message.
+        source: the place of the value, for the message.
+        questions: the value of LlamaIndex's rag_dataset.json next to a file of predictions; None
+            without one.
 
     Raises:
-        DataError: the value does not have the form; `source` names its place in the message.
+        DataError: the value holds no list of records.
     """
     if _is_promptfoo_output(content):
         content = _rows_of_promptfoo(content, source)
-    # another form: refused below
-    with suppress(LookupError, TypeError):
+    with suppress(LookupError, TypeError):  # a value of another form is refused below
         content = _records_in(content, questions)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         of_form = f" of {form}" if form else ""
@@ -168,7 +173,8 @@ def numbered_rows(
     """Yield the number and the fields of each question in the rows of another tool, whose form is
     `form`.
 
-    The rows of a question with one passage each become one record, and so do the spans of a trace.
+    Rows with one passage each are joined to one record per question, and the spans of a trace to one
+    record per trace.
 
     Raises:
         DataError: the rows are no questions; `source` names their place in the message.
@@ -178,8 +184,7 @@ def numbered_rows(
             questions = list(trace_records(row for _, row in numbered))
         numbered = enumerate(questions, 1)
     for number, record in one_per_question(numbered):
-        # one record is enough to see that the file is no test set
-        if number == 1:
+        if number == 1:  # one record is enough to see that the file is no test set
             with located(source):
                 refuse_foreign(record)
         yield number, record
@@ -209,20 +214,20 @@ def _records_in(content: Any, questions: Any) -> Any:
     """Return the records in the value of a JSON or YAML file: ideally a list of objects.
 
     A list is returned unchanged. An object may be one trace, hold the records in a field such as
-    "predictions", or hold columns (name -> values); None if it is none of these.
+    "predictions", or hold columns (name -> values). Return None for any other object.
 
     Args:
         content: the value of the file.
-        questions: LlamaIndex keeps predictions in one file and their questions in another, in the
-            same order: the value of the other file, None without one.
+        questions: the questions of LlamaIndex's predictions, which are in another file: its value;
+            None without one.
     """
     if not isinstance(content, dict):
         return content
     if tool_of(content) == "traces":
         return [content]
     name = first_name(content, LISTS)
-    # the predictions lack their questions, which are in the other file in the same order
     if name == "predictions" and questions is not None:
+        # both files have the same order
         examples = _records_in(questions, None)
         pairs = zip(examples, content[name], strict=False)
         return [{"query": example["query"], **reply} for example, reply in pairs]
@@ -308,7 +313,8 @@ def _frame_of_texts(path: Path) -> Any:
     # the most frequent of the three
     separator = max(",;\t", key=first_line.count)
     columns = first_line.split("\t")
-    # topics of TREC and queries of MS MARCO: no name in the first line names a column of questions
+    # Topics of TREC and queries of MS MARCO have no header. Their first line names no column of
+    # questions, which `labels_of` finds by the names of the fields alone.
     has_no_header = len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None
     if has_no_header:
         options |= {"names": ["query_id", "query"], "quoting": csv.QUOTE_NONE}
@@ -368,13 +374,15 @@ def _rows_of_promptfoo(output: Mapping[str, Any], source: str) -> Any:
     rows = []
     for result in results:
         reply = _object_in(result, "response").get("output")
-        row = {
+        row: dict[str, Any] = {
             "vars": _object_in(result, "vars"),
             "assert": _object_in(result, "testCase").get("assert"),
-            # a reply that is an object has the fields of a system's output
-            **(reply if isinstance(reply, dict) else {"response": reply}),
-            "error": result.get("error") if reply is None else None,
         }
+        if isinstance(reply, dict):
+            row |= reply  # a system's output with several fields
+        else:
+            row["response"] = reply
+        row["error"] = result.get("error") if reply is None else None
         rows.append(without_none(row))
     return rows
 
@@ -401,7 +409,6 @@ def one_per_question(
     record_of_question: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
     for number, row in numbered:
         passage, fields = _split_passage(row)
-        # the row holds no passage: a record of its own
         if passage is None:
             yield number, row
             continue

@@ -41,37 +41,34 @@ def outside_fences(lines: Sequence[Line]) -> Iterator[int]:
     opening = ""  # the fence that opened the code around the line; "" outside of code
     for i, line in enumerate(lines):
         match = _FENCE.match(line.text)
-        if match is None:
-            if not opening:
-                yield i
-            continue
-        fence, rest = match.groups()
-        if opening:
+        fence, rest = match.groups() if match is not None else ("", "")
+        if opening:  # the line is code, or the fence that ends it
             closes = fence.startswith(opening) and not rest.strip()
             if closes:
                 opening = ""
             continue
         # ~~~ below a line of text underlines a title
-        is_underline = fence[0] == "~" and not rest and not line.after_blank
-        if is_underline:
-            yield i
-        else:
+        is_underline = fence.startswith("~") and not rest and not line.after_blank
+        if fence and not is_underline:
             opening = fence
+        else:
+            yield i
 
 
 def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
-    """Return headings as (first line, last line, level), in order, outside fenced code.
+    """Return the headings outside fenced code as (first line, last line, level), in order; level 1 is
+    the highest.
 
-    Level 1 is the highest. `#` headings have the level of their number of signs; in addition,
-    titles underlined with `=` and `-` have levels 1 and 2. In texts without `#` headings a title
-    may be underlined with any sign, at least as long as it is (reStructuredText; also with a line
-    above it), and the levels are numbered in the order in which the signs first appear.
+    In Markdown a heading with `#` has the level of its number of signs, and a title underlined with
+    `=` or `-` has level 1 or 2. A text without a `#` heading counts as reStructuredText: a title may
+    be underlined with any sign, and the signs get the levels 1, 2, ... in the order in which they
+    first appear.
     """
     headings = []
     underlined = []
     last_of_heading = -1
     for i in outside_fences(lines):
-        if i <= last_of_heading:
+        if i <= last_of_heading:  # part of the heading above
             continue
         if match := _ATX.match(lines[i].text):
             headings.append((i, i, len(match.group(1))))
@@ -97,22 +94,25 @@ class _Underlined(NamedTuple):
 
 
 def _underlined_heading(lines: Sequence[Line], i: int) -> _Underlined | None:
-    """Return the heading that begins in line `i`: a title with a line of signs below it, and maybe the
-    same above it; None if none begins there.
+    """Return the underlined heading that begins in line `i`; None if no such heading begins there.
+
+    It is a title with a line of signs below it, and maybe a line of the same signs above it.
     """
-    above = _UNDERLINE.match(lines[i].text)
-    n_title = i + 1 if above else i
-    n_below = n_title + 1
-    if not lines[i].after_blank or n_below >= len(lines):
+    overline = _UNDERLINE.match(lines[i].text)
+    title_number = i + 1 if overline else i
+    last_number = title_number + 1
+    if not lines[i].after_blank or last_number >= len(lines):
         return None
-    title = lines[n_title]
-    below = lines[n_below]
-    underline = _UNDERLINE.match(below.text)
-    if _NO_TITLE.match(title.text) or underline is None or below.after_blank:
+    title = lines[title_number]
+    last = lines[last_number]
+    underline = _UNDERLINE.match(last.text)
+    if underline is None or last.after_blank or _NO_TITLE.match(title.text):
         return None
     sign = underline.group(1)
-    if above is not None and (title.after_blank or above.group(1) != sign):
+    if overline is not None and (title.after_blank or overline.group(1) != sign):
         return None
-    is_as_long = len(below.text) >= len(title.text)
-    may_be_short = above is None and sign in "=-"  # as in Markdown
-    return _Underlined(i, n_below, sign) if is_as_long or may_be_short else None
+    is_as_long = len(last.text) >= len(title.text)
+    may_be_short = overline is None and sign in "=-"  # as in Markdown
+    if not is_as_long and not may_be_short:
+        return None
+    return _Underlined(i, last_number, sign)

@@ -129,19 +129,19 @@ def _squad(article: Mapping[str, Any], documents: Documents) -> Iterator[dict[st
 
 
 def _squad_row(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
-    """Yield the record of a question of SQuAD in the form of the Hugging Face hub, a row per question
-    with {"text": [...], "answer_start": [...]}; add its paragraph to `documents`.
+    """Yield the record of a question of SQuAD from a row of the Hugging Face hub; add its paragraph to
+    `documents`.
+
+    A row is one question with its paragraph and all its answers: {"text": [...], "answer_start": [...]}.
     """
     context = row["context"]
     title = str(row.get("title") or "paragraph")
-    # the rows of one paragraph give it the same id
+    # the digest gives all rows of a paragraph the same id
     document = Document(f"{title}/{_digest(context)}", context)
     documents[document.doc_id] = document
-    # two lists of the same length, as one object for each answer
-    columns = row["answers"]
+    texts, starts = row["answers"]["text"], row["answers"]["answer_start"]
     answers = [
-        {"text": text, "answer_start": start}
-        for text, start in zip(columns["text"], columns["answer_start"], strict=True)
+        {"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)
     ]
     yield _squad_question(row, document, answers)
 

@@ -23,6 +23,10 @@ from ragbench.testsets.published import NO_QUESTION, expanded_row, refuse_foreig
 from ragbench.testsets.record_labels import Labels, Quote, labels_of
 from ragbench.types import Case, Document, Span
 
+_REQUIRING = "contains icontains contains-all icontains-all".split()
+"""Types of promptfoo's assertions that require keywords, and below those that forbid texts and those
+with a reference answer. The letter i means that case is ignored."""
+_FORBIDDING = "not-contains not-icontains not-contains-any not-icontains-any".split()
 _EXPECTING = "equals similar factuality model-graded-factuality rouge-n context-recall".split()
 _UNMATCHED = "reference contexts are in no document of the corpus: they are metadata, not evidence"
 _WITHOUT_DOCUMENTS = "reference contexts become evidence only with the documents (corpus=, --docs)"
@@ -131,7 +135,7 @@ class _CaseAdder:
         self._first_with_id: dict[str, tuple[int, Record]] = {}
 
     def add(self, record: Record, labels: Labels) -> None:
-        """Add the case of a record, whose labels are `labels`; or its problems, if it is wrong."""
+        """Add the case of a record with these labels; if the record is wrong, add its problems."""
         for name, expected in labels.unreadable.items():
             value = shown(record.value.get(name), 60)
             self._content.problems.append(record.problem((name,), value, expected))
@@ -143,7 +147,7 @@ class _CaseAdder:
         if line is None:  # `check` has noted why
             return
         entry = self._with_foreign_labels(entry_of(line, labelled), labels, record.value)
-        # without one, the id was derived from the question, which two cases may share
+        # an id that is derived from the question is not unique if two cases ask the same question
         has_id = not labels.case.keys().isdisjoint(("query_id", "id", "case_id"))
         if not has_id and not line.turns:
             entry = self._with_unique_id(entry)
@@ -153,9 +157,9 @@ class _CaseAdder:
         self, entry: Entry, labels: Labels, fields: Mapping[str, Any]
     ) -> Entry:
         """Return a case with the labels that only other tools' records have: quotes and names of
-        documents, which are looked up in the corpus, TREC's nuggets and promptfoo's assertions.
+        documents (both are looked up in the corpus), TREC's nuggets and promptfoo's assertions.
 
-        Texts and names that cannot be used go to the metadata of the case, and their kinds to `flaws`.
+        Labels that cannot be used go to the metadata of the case, and are noted in `flaws`.
 
         Args:
             labels: the labels in the record of the case.
@@ -171,22 +175,21 @@ class _CaseAdder:
             "alternatives": [[*map(self._ids.id_of, group)] for group in labels.alternatives],
         }
         filled = {name: value for name, value in metadata.items() if value}
-        facts = [(fact,) for fact in importance_of]  # without aliases
+        facts = [(fact,) for fact in importance_of]  # each with one wording
         old = entry.case
         case = replace(
             old,
             evidence=tuple(dict.fromkeys((*old.evidence, *lookup.spans))),
-            # the first reference among the assertions, else the answer that the case has
-            reference_answer=[*assertions["reference"], old.reference_answer][0],
+            reference_answer=next(iter(assertions["reference"]), old.reference_answer),
             gold_facts=(*old.gold_facts, *facts),
             required_keywords=(*old.required_keywords, *assertions["required"]),
             forbidden_claims=(*old.forbidden_claims, *assertions["forbidden"]),
             metadata={**old.metadata, **filled},
         )
         self._note_flaws(case, labels, lookup, assertions["unread"])
-        # a grade that the record states wins
         grades = dict.fromkeys(lookup.relevant, 1)
-        return entry._replace(case=case, relevant={**grades, **entry.relevant})
+        grades_with_stated = {**grades, **entry.relevant}  # a grade that the record states wins
+        return entry._replace(case=case, relevant=grades_with_stated)
 
     def _note_flaws(
         self, case: Case, labels: Labels, lookup: "_Lookup", unread_assertions: Iterable[str]
@@ -241,10 +244,10 @@ class _CaseAdder:
 def _problem_of_other_file(
     records: Sequence[Record], labels: Sequence[Labels | None], source: str
 ) -> Problem | None:
-    """Return a problem if a file is not a test set at all; None for a test set, also one with errors.
+    """Return the problem of a file that is not a test set at all; None for a test set, even with errors.
 
-    A file is not one if no record has a question, and some field has a name unlike every field of a
-    test set. (Fields that only misspell a name are reported one by one elsewhere.)
+    A file is not a test set if no record has a question, and a field has a name unlike every field of a
+    test set. (If all names are only misspelt, they are reported one by one elsewhere.)
 
     Args:
         labels: the labels of each record; None for a record that is no object.
@@ -253,27 +256,28 @@ def _problem_of_other_file(
         DataError: the records are a known file of another kind.
     """
     without_question = [each for each in labels if each is not None and each.question is None]
-    # a record has a question, or is no object, which is a problem of its own
-    if not records or len(without_question) < len(records):
+    # any other record has a question, or is no object, which is a problem of its own
+    has_other_records = len(without_question) < len(records)
+    if not records or has_other_records:
         return None
     with located(source):
         refuse_foreign(records[0].value)
     case_fields = fields_of(CaseLine)
-    # the fields of all records
-    names = chain.from_iterable(each.case for each in without_question)
-    if all(name in case_fields or nearest(name, case_fields) for name in names):
+    field_names = chain.from_iterable(each.case for each in without_question)
+    if all(name in case_fields or nearest(name, case_fields) for name in field_names):
         return None
     fields = ", ".join(map(str, records[0].value))
     return records[0].problem((), f"no question among the fields {fields}", NO_QUESTION)
 
 
 def _joined_rows(first: Entry, second: Entry) -> Entry | None:
-    """Return two rows about one question as one case, with the documents and evidence of both.
+    """Return two rows about one question as one case, with the documents and evidence of both. (Some
+    tools write a row per document.)
 
-    None if they differ in anything but documents, evidence and metadata: then they are not about the
-    same question. (Some tools write a row per document.)
+    Return None if the rows differ in anything but documents, evidence and metadata, because then they
+    are not about the same question.
     """
-    # equal in all fields that must not differ?
+    # the second case with all fields that may differ taken from the first
     second_case = replace(second.case, evidence=first.case.evidence, metadata=first.case.metadata)
     if second_case != first.case:
         return None
@@ -305,17 +309,16 @@ class _Lookup(NamedTuple):
 def _look_up(labels: Labels, ids: DocumentIds, texts: Texts) -> _Lookup:
     """Look up the quotes and document names of a record in the corpus (`ids` and `texts`).
 
-    The documents that the record names are relevant, and so are those that hold a quote. An unknown
-    name may be another name of a document that holds a quote. So that this document does not count
-    twice, unknown names are left out as `absent`, at most one for each document that holds a quote
-    and is not named.
+    Relevant are the documents that the record names, and the documents that hold a quote. A name that
+    is not in the corpus may mean a document that holds a quote. So that this document does not count
+    twice, such names are left out as `absent`: as many as there are quoted documents that the record
+    does not name.
     """
     named = [ids.id_of(source) for source in labels.sources]
     spans, unmatched = _find_quotes(labels.quotes, named, texts)
     quoted = dict.fromkeys(span.doc_id for span in spans)
-    # documents that hold a quote, and that the record does not name
-    n_unnamed = len(quoted.keys() - {*named})
-    absent = [doc_id for doc_id in named if ids.is_absent(doc_id)][:n_unnamed]
+    n_quoted_but_not_named = len(quoted.keys() - {*named})
+    absent = [doc_id for doc_id in named if ids.is_absent(doc_id)][:n_quoted_but_not_named]
     relevant = [doc_id for doc_id in (*named, *quoted) if doc_id not in absent]
     return _Lookup(spans, unmatched, relevant, absent)
 
@@ -323,10 +326,10 @@ def _look_up(labels: Labels, ids: DocumentIds, texts: Texts) -> _Lookup:
 def _find_quotes(
     quotes: Iterable[Quote], sources: Sequence[str], texts: Texts
 ) -> tuple[list[Span], list[str]]:
-    """Return a span per quote that a document holds, and the quotes that none holds.
+    """Return the place of each quote that a document holds, and the quotes that no document holds.
 
-    If several documents hold a quote, the one among `sources`, the ids of documents that the record
-    names, counts; else the first.
+    If several documents hold a quote, its place is in the first of them that the record names, else in
+    the first of them. `sources` are the ids of the documents that the record names.
     """
     spans = []
     unmatched = []
@@ -371,12 +374,11 @@ def _labels_of_assertions(assertions: Any) -> dict[str, list[str]]:
         value = assertion.get("value")
         values = value if isinstance(value, list) else [value]
         texts = [str(each) for each in values if each not in (None, "")]
-        # "icontains" and "not-icontains" are the same assertions, ignoring case
-        if kind.removeprefix("i") in ("contains", "contains-all"):
+        if kind in _REQUIRING:
             labels["required"] += texts
         elif kind in _EXPECTING:
             labels["reference"] += texts[:1]
-        elif kind.replace("-i", "-") in ("not-contains", "not-contains-any"):
+        elif kind in _FORBIDDING:
             labels["forbidden"] += texts
         else:
             labels["unread"].append(kind)

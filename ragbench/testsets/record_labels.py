@@ -99,7 +99,7 @@ def labels_of(record: Mapping[str, Any], case_fields: Collection[str] = ()) -> L
     >>> labels_of({"question": "Why?", "context": ["A."], "ground_truth": "Therefore."}).quotes
     [Quote(text='A.', source='')]
     """
-    # `fields` has folded names, and `name_in_record` returns to the names of the record
+    # `fields` has names in one spelling; `name_in_record` has the record's spelling of each
     fields, is_deepeval, name_in_record = record_fields(record, case_fields)
     reader = _Reader(fields)
     expected = _expected(fields, case_fields, reader, is_deepeval=is_deepeval)
@@ -117,12 +117,13 @@ def labels_of(record: Mapping[str, Any], case_fields: Collection[str] = ()) -> L
     has_own_facts = "gold_facts" in case or "gold_facts" in fields
     if _are_short(expected.facts) and not has_own_facts:
         case["gold_facts"] = expected.facts
-    for name, value in fields.items():  # all others stay as they are
+    for name, value in fields.items():  # the other fields are kept unchanged
         if name not in known_names or _is_own_label(name, fields, case_fields):
-            case[name if name in case_fields else name_in_record[name]] = value
-    if "gold_facts" not in case:  # which would hold all answers
+            kept_name = name if name in case_fields else name_in_record[name]
+            case[kept_name] = value
+    if "gold_facts" not in case:  # gold facts would hold all answers
         _add_other_references(case, answers[1:])
-    # names that ragbench's own test sets do not have
+    # other tools' names of labels, and names in another spelling
     foreign_names = [
         name
         for name in fields
@@ -176,9 +177,9 @@ def _expected(
 ) -> _Expected:
     """Return the expected answers and texts of a record, as distinct from the output of a system.
 
-    Fields such as `answer` and `contexts` may hold a label or a system's output: they count as
-    expected unless other fields show that the record logs a system. `doubtful` is True if no field
-    decides between the two.
+    Fields such as `answer` and `contexts` may hold a label or a system's output. They count as
+    labels unless other fields show that the record logs a system. `doubtful` is True if no field
+    shows which of the two they are.
 
     Args:
         fields: fields of the record by name.
@@ -187,13 +188,14 @@ def _expected(
         is_deepeval: True for a record of DeepEval, whose `context` is a label.
     """
     is_log = is_ares(fields) or _has_any(fields, _LOGGED)
-    has_reply = is_log or _has_any(fields, REPLIES)  # an answer that is certainly a system's
-    has_answer = has_reply or _has_any(fields, ANSWERS)  # one that may be a label
+    has_system_answer = is_log or _has_any(fields, REPLIES)
+    has_answer = has_system_answer or _has_any(fields, ANSWERS)  # of a system, or a label
 
     contexts = reader.quotes(CONTEXTS, DEEPEVAL_DELIMITER if is_deepeval else "")
     evidence_names = [name for name in EVIDENCE if not _is_own_label(name, fields, case_fields)]
     quotes = reader.quotes(evidence_names)
-    if has_answer and not is_deepeval:  # the contexts are retrieved ones, in any form
+    contexts_are_retrieved = has_answer and not is_deepeval
+    if contexts_are_retrieved:  # they are no labels, so they may have any form
         for name in CONTEXTS:
             reader.unreadable.pop(name, None)
     elif not quotes:
@@ -203,8 +205,9 @@ def _expected(
     aliases = reader.answers(ALIAS_LISTS)
     facts = reader.facts(ALIAS_LISTS)
     is_labelled = bool(references or aliases or quotes)
-    doubtful = bool(contexts) and not is_labelled and not has_reply
-    is_answer_of_system = is_log or bool(aliases and (contexts or has_reply))
+    doubtful = bool(contexts) and not is_labelled and not has_system_answer
+    has_labels_and_output = bool(aliases) and (bool(contexts) or has_system_answer)
+    is_answer_of_system = is_log or has_labels_and_output
     if not references and not doubtful and not is_answer_of_system:
         references = reader.answers(ANSWERS)
         if facts:  # the answer is one more wording of the first fact
@@ -244,21 +247,21 @@ def _take_renamed(
     for label, foreign_names in _RENAMED.items():
         name = first_name(fields, foreign_names)
         if name and label == "text" and "text" in fields:
-            # the record has a question under `name` and some other text under "text": that one makes
-            # room, because ragbench's cases call the question "text"
+            # the question is in the field `name`, and "text" is another text; it is renamed, because
+            # ragbench's cases call the question "text"
             case["text (not the question)"] = fields.pop("text")
         has_own_label = label in fields and label in case_fields
         if not name or has_own_label:  # nothing to rename
             continue
         value = fields.pop(name)
         if name in case_fields:
-            # ragbench's own files know this name, too: it stays
+            # ragbench's own test sets also have a field of this name
             case[name] = value
         else:
             case[label] = value
             renamed[label] = name_in_record[name]
         if label == "text":
-            # some records repeat the question in another field: its copies are dropped
+            # copies of the question in other fields are dropped
             for other in QUESTIONS:
                 if fields.get(other) == value:
                     fields.pop(other, None)
@@ -278,8 +281,8 @@ def _is_own_label(name: str, fields: Mapping[str, Any], case_fields: Collection[
     """Return True if a field has the name and the form of a label in ragbench's test sets, whose names
     are `case_fields`.
 
-    The `evidence` of FinanceBench and the `expected_chunks` of TruLens have only the name: they are
-    texts.
+    The form is compared for fields of evidence only, because other tools have fields of the same name
+    that hold texts, such as the `evidence` of FinanceBench.
     """
     if name not in case_fields:
         return False
@@ -374,10 +377,10 @@ class _Reader:
         """Return the names of the documents in the first of these fields that the record has, and the
         groups of alternatives among them; ([], []) if it has none of the fields.
 
-        A list within the list is a group of alternatives: [["a", "b"], "c"] is (["a", "b", "c"], [["a",
-        "b"]]). Documents without a name are left out. The name of the field becomes `source_name`. If a
-        document's name has the wrong form, its part of the list is left out, and the field is added to
-        `unreadable`.
+        A list within the list is a group of alternatives, of which one document is enough: [["a", "b"],
+        "c"] gives (["a", "b", "c"], [["a", "b"]]). Documents without a name are left out, and so is a
+        part of the list in which a name has the wrong form; then the field is added to `unreadable`.
+        `source_name` is set to the name of the field, "" for none.
         """
         self.source_name = first_name(self.fields, names)
         if not self.source_name:
@@ -393,7 +396,7 @@ class _Reader:
         for part in parts:
             entries = part if isinstance(part, list) else [part]
             names_in_part = [_document_name(entry) for entry in entries]
-            if None in names_in_part:  # not the name of a document; "" is an empty name
+            if None in names_in_part:  # an entry has the wrong form
                 self.unreadable[self.source_name] = (
                     "the name of a document, or a list of names (numbers with a point need quotes)"
                 )

@@ -41,21 +41,22 @@ def reference_origin(case: Case) -> str:
 
 
 def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> None:
-    """Put generated answers (query_id -> fields of its line) into an answers.jsonl, in one step; an
-    answer that a person wrote stays.
+    """Put generated answers (query_id -> fields of its line) into an answers.jsonl; an answer that a
+    person wrote stays.
 
-    The file is read anew, so that changes which a person makes while a model is being asked are
-    kept. Lines keep their order and, unless replaced, their bytes; new lines come last. A line
-    without an answer keeps its other fields.
+    The file is read again here, so that changes of a person during the requests to a model are kept,
+    and it is replaced as a whole. A changed line keeps its place and its other fields, and all other
+    lines keep their bytes. New lines come last.
 
     Raises:
         DataError: the file holds a wrong line, or cannot be written.
     """
-    remaining = dict(answers)  # those without a line in the file
+    remaining = dict(answers)  # the answers without a line in the file so far
     merged: list[str] = []
     is_changed = False
-    numbered = zip(lines(path), json_lines(path), strict=True) if path.exists() else ()
-    for (number, text), (_, record) in numbered:  # each line as its text, and as its fields
+    # each line as (number, text) and as (number, fields)
+    both_readings = zip(lines(path), json_lines(path), strict=True) if path.exists() else ()
+    for (number, text), (_, record) in both_readings:
         if "_id" not in record:
             raise DataError(
                 f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}"

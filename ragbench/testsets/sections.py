@@ -9,7 +9,9 @@ from ragbench.testsets.outline import find_headings, lines_of, outside_fences
 from ragbench.types import Document, Span
 
 _LONE = re.compile(r"(?![-*+>|#`]\s?|\d+[.)] |\s).*[^.,;!?]$")
-_LONGEST = 100
+_LONGEST = 100  # characters of a heading that is not marked
+LONE_LEVEL = 100
+"""The level of a heading that is not marked: a short line between blank ones. It is below all others."""
 _FRONT_MATTER = re.compile(
     r"(?ms)(---|\+\+\+)[ \t]*\r?\n(?=\s*(?:#[^\n]*\n\s*)*[\w\"'-]+[ \t]*[:=]).*?^\1[ \t]*\r?$"
 )
@@ -35,9 +37,10 @@ def locate(document: Document, section: str) -> SectionMatch | None:
     """Return the section under a heading, up to the next heading of its level or a higher one; None
     if the document has no such heading.
 
-    Headings are marked as in Markdown, underlined in any manner, or short lines between blank ones.
-    The comparison ignores case, signs and the form of a link's anchor ("getting-started"). The title
-    of a document stands for the whole document. The result also counts the headings that are alike.
+    A heading is marked as in Markdown, underlined with any sign, or a short line between blank ones.
+    The comparison ignores case and signs, so that the anchor of a link ("getting-started") equals its
+    heading. The title of a document stands for the whole document. If several headings are equal, the
+    section of the first is returned; `alike` in the result is their number.
 
     >>> guide = Document("guide", "# Install\\nUse pip.\\n## Windows\\nUse it too.\\n# Use\\nCall it.")
     >>> span = locate(guide, "install").span
@@ -89,7 +92,7 @@ def without_front_matter(document: Document) -> str:
 
 def headings_of(document: Document) -> list[Heading]:
     """Return the headings of a document, in order: marked ones, and short lines between blank ones,
-    which have level 100.
+    which have `LONE_LEVEL`.
     """
     return _headings(without_front_matter(document))
 
@@ -98,7 +101,7 @@ def headings_of(document: Document) -> list[Heading]:
 def _headings(text: str) -> list[Heading]:
     """Return the headings of a text, as `headings_of` does; [] if it has none."""
     lines = lines_of(text)
-    headings: dict[int, Heading] = {}  # by the index of their first line
+    headings: dict[int, Heading] = {}  # index of a heading's first line in `lines` -> heading
     marked_lines: set[int] = set()
     for first, last, level in find_headings(lines):
         title_line = max(first, last - 1)  # a heading may have a line above and below its title
@@ -111,7 +114,7 @@ def _headings(text: str) -> list[Heading]:
         is_alone = line.after_blank and is_before_blank
         is_short = len(line.text) <= _LONGEST and _LONE.match(line.text) is not None
         if is_alone and is_short and i not in marked_lines:
-            headings[i] = Heading(line.start, 100, line.text)  # below every marked heading
+            headings[i] = Heading(line.start, LONE_LEVEL, line.text)
     return [headings[i] for i in sorted(headings)]
 
 

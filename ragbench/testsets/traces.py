@@ -12,6 +12,7 @@ The tables here are the only place that knows the names of fields of each tool.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from ragbench.errors import DataError
@@ -128,7 +129,7 @@ def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) for a value, and for everything inside it; `path` is its own path.
+    """Yield (path, value) for a value, and for everything inside it; `path` is the path of `value`.
 
     The prefix "attributes." is left out of paths.
 
@@ -190,7 +191,7 @@ def _listed_documents(span: _Span) -> list[Any]:
     """
     output = span["output"]
     if isinstance(output, list):
-        # of any other step the list may be anything
+        # a span without a stage may have a list of anything
         return output if span["stage"] else []
     if isinstance(output, Mapping):
         for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"):
@@ -234,46 +235,47 @@ def _nanoseconds(time: Any) -> int:
 def _record_of_trace(spans: Sequence[_Span]) -> dict[str, Any]:
     """Return the record of one question from the spans of its trace, in the order of their start.
 
-    The root span, which has no parent, has the question. The answer is its output, else the output of
-    the last model; the contexts are the documents of the last reranker, else of all searches, else of
-    the root.
+    The question is the input of the root span, the first one whose parent is not in the trace. The
+    answer is the output of the root, else of the last request to a model that has one. The contexts
+    are the documents of the last reranker, else of all searches, else of the root.
     """
-    # id of a span -> its stage
     stage_of = {span["id"]: span["stage"] for span in spans}
-    # the first span whose parent is not in the trace
     root = next((span for span in spans if span["parent"] not in stage_of), spans[0])
     # stage -> its spans, in the order of their start
     by_stage = grouped(spans, lambda span: span["stage"])
-    models = by_stage.get("generate", [])
-    # of the root, then of the models from the last to the first
-    answers = [_text_in(span["output"], _ANSWER, _NOT_ANSWERED) for span in (root, *models[::-1])]
+    model_requests = by_stage.get("generate", [])
+    outputs = [span["output"] for span in (root, *reversed(model_requests))]
+    answers = [_text_in(output, _ANSWER, _NOT_ANSWERED) for output in outputs]
     answer = next(filter(None, answers), "")  # the first that is not empty
-    contexts: list[Any] = []
-    # the last reranker if there is one, else all searches, else the root
-    for span in by_stage.get("rerank", [])[-1:] or by_stage.get("search") or [root]:
-        contexts += span["documents"]
+    last_reranker = by_stage.get("rerank", [])[-1:]
+    with_contexts = last_reranker or by_stage.get("search") or [root]
+    contexts = list(chain.from_iterable(span["documents"] for span in with_contexts))
+    # a trace without an answer has an empty `text`, because an empty `response` counts as missing
+    answer_field = "response" if answer else "text"
+    whole_answer = root["answer"] or {}  # all fields of the answer, if ragbench wrote the trace
     return {
         "query_id": root["query_id"] or None,
         "query": _text_in(root["input"], _QUESTION, _NOT_ASKED),
-        # an answer without output has an empty `text`: an empty `response` would count as absent
-        "response" if answer else "text": answer,
+        answer_field: answer,
         "retrieved_contexts": contexts,
         "latency_ms": _latencies(spans, root, stage_of),
-        "usage": _usage(models),
+        "usage": _usage(model_requests),
         "error": _error(root),
         "calls": [_call(span) for span in spans if span["stage"] in ("search", "tool")],
-        **(root["answer"] or {}),  # an answer that ragbench wrote
+        **whole_answer,
     }
 
 
-def _usage(models: Sequence[_Span]) -> dict[str, Any] | None:
-    """Return the last model of a trace and the tokens of all its requests; None without a request."""
-    if not models:
+def _usage(model_requests: Sequence[_Span]) -> dict[str, Any] | None:
+    """Return the model of the last request in a trace, and the tokens of all requests; None without a
+    request.
+    """
+    if not model_requests:
         return None
     return {
-        "model": models[-1]["model"],
-        "input_tokens": sum(int(span["input_tokens"] or 0) for span in models),
-        "output_tokens": sum(int(span["output_tokens"] or 0) for span in models),
+        "model": model_requests[-1]["model"],
+        "input_tokens": sum(int(span["input_tokens"] or 0) for span in model_requests),
+        "output_tokens": sum(int(span["output_tokens"] or 0) for span in model_requests),
     }
 
 
@@ -289,13 +291,12 @@ def _latencies(
 ) -> dict[str, float]:
     """Return the milliseconds of each stage, and of the root span as "total".
 
-    A span whose parent is of the same stage is left out, as it is part of the parent's time. `stage_of`
-    is the stage of each span by its id.
+    Spans without a stage or without an end are left out, and so is a span whose parent is of the same
+    stage, because its time is part of the parent's. `stage_of` is id of a span -> its stage.
     """
     latencies: dict[str, float] = {}
     for span in spans:
         stage = "total" if span is root else span["stage"]
-        # its time is counted with its parent
         is_inside = stage_of.get(span["parent"]) == stage
         if not stage or not span["end"] or is_inside:
             continue

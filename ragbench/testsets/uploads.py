@@ -74,8 +74,10 @@ def _read_value(raw: bytes, file: str) -> Content:
 
 
 def check_size(raw: bytes, form: str) -> None:
-    """Raise DataError for a text that would take long to read: too many lines, values or levels. They
-    are counted by their signs, as the text must not be parsed before.
+    """Raise DataError for a text that would take long to read: too many lines, values or levels.
+
+    Values and levels are counted by the brackets and commas, because the check is made before the text
+    is parsed.
 
     >>> check_size(b"[" * 200, "json")
     Traceback (most recent call last):
@@ -151,7 +153,7 @@ def limit_process() -> None:
         resource.RLIMIT_FSIZE: 0,  # bytes that a file may have: none can be written
     }
     for limit, value in limits.items():
-        _, present = resource.getrlimit(limit)  # which no process may raise
+        _, present = resource.getrlimit(limit)  # a process may not raise this limit
         lowest = value if present == resource.RLIM_INFINITY else min(value, present)
         resource.setrlimit(limit, (lowest, lowest))
 
