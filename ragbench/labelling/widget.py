@@ -104,14 +104,21 @@ class LabelWidget(anywidget.AnyWidget):
         self.shown = self._form_content()
 
     def press(self, key: str) -> None:
-        """Carry out the action of a key; any other key does nothing."""
+        """Carry out the action of a key: save a verdict, or show another item. Any other key does
+        nothing.
+        """
         key = key.casefold()
         # key -> (value, name), such as "y" -> (1.0, "yes")
         verdicts = scale_of(self._rows[self._place]["criterion"]).verdicts
         if key in verdicts:
             value, _name = verdicts[key]
             self.label(value)
-        elif key == _NEXT:
+        else:
+            self._move(key)
+
+    def _move(self, key: str) -> None:
+        """Show the next, the previous or the first unlabelled item; do nothing for any other key."""
+        if key == _NEXT:
             self.go(1)
         elif key == _BACK:
             self.go(-1)
@@ -183,8 +190,8 @@ class LabelWidget(anywidget.AnyWidget):
         saved.
 
         Args:
-            item: the item that was on the screen when the key was pressed. Another key, pressed just
-                before, may have moved on to the next item; the verdict still goes to this one.
+            item: the item that was on the screen when the key was pressed, which gets the verdict.
+                (Another key, pressed just before, may have moved the form to the next item.)
             key: the key of a verdict, or of a move to another item; any other does nothing.
             note: the content of the field for notes.
         """
@@ -195,13 +202,16 @@ class LabelWidget(anywidget.AnyWidget):
             self._save(place, row["value"], note)
             confirmation = "The note is saved."
         key = key.casefold()
-        value, name = scale_of(row["criterion"]).verdicts.get(key, (None, ""))
-        if value is not None:
-            confirmation = f"Saved: {name}."
-        if value is not None and place != self._place:
-            self._save(place, value)  # the form has moved on: only save, do not move again
+        verdicts = scale_of(row["criterion"]).verdicts
+        if key not in verdicts:
+            self._move(key)
         else:
-            self.press(key)
+            value, name = verdicts[key]
+            confirmation = f"Saved: {name}."
+            if place == self._place:
+                self.label(value)
+            else:  # the form has moved on already
+                self._save(place, value)
         self.shown = self._form_content()
         return confirmation
 

@@ -99,6 +99,19 @@ def test_a_key_counts_for_the_answer_that_was_on_the_screen(sheet: Path) -> None
     assert widget.item_id == "item-1"
 
 
+def test_a_key_of_another_scale_does_not_label_the_next_item(tmp_path: Path) -> None:
+    items = [
+        LabelItem("item-0", "q0", "relevance", "Question?", "An answer."),
+        LabelItem("item-1", "q1", "correctness", "Question?", "Another answer.", "Ref"),
+    ]
+    widget = LabelWidget(label_sheet(items, tmp_path / "labels.csv"))
+    widget.press("s")
+    assert widget.item_id == "item-1"
+    # the form still showed item-0, whose scale has no key "y"
+    assert heard(widget, "y", "item-0")["message"] == ""
+    assert values(tmp_path / "labels.csv") == [None, None]
+
+
 def test_notes_are_saved_as_they_are_written_and_with_a_verdict(sheet: Path) -> None:
     widget = LabelWidget(sheet)
     heard(widget, "", note="=unsure")
