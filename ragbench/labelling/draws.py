@@ -48,29 +48,30 @@ def trust(
     grades: Qrels | None = None,
 ) -> Trust:
     """Return the difference of two systems by people's labels, second minus first, and the number of
-    labels that will likely decide; for one system, its mean by people's labels.
+    labels that will likely decide; for one system, return its mean by people's labels.
 
-    The interval is valid if labelling stops at the decision, or before, and holds for people's
-    verdicts over all questions, however biased the judge is: see
-    `ragbench.statistics.estimate_difference`. For correctness and relevance a missing answer counts
-    0, and two answers of the same text differ by 0 without a label; for faithfulness only questions
-    that both systems answered count.
+    The interval holds for people's verdicts over all questions, however biased the judge is, and
+    labelling may stop at the decision or before: see `ragbench.statistics.estimate_difference`.
+
+    A missing answer counts 0, and two answers of the same text differ by 0 without a label. For
+    faithfulness, however, only questions that both systems answered count, and all need labels.
 
     Args:
         results: one or two, of the same questions.
         labels: sheets (paths), or a frame with query_id, criterion, value, and for two results
-            configuration. The labelled questions must be drawn by `ragbench label`, or at random
-            (rows with another `picked` than "drawn 7", "random" or "" are left out). For a ranking
-            measure: such a sheet of documents, with `dataset`; or relevance by people, query_id,
-            doc_id, value, of all documents that count, for questions drawn at random.
+            configuration. The labelled questions must be drawn by `ragbench label`, or at random:
+            rows whose `picked` is neither "drawn" with a number, "random" nor "" are left out. For a
+            ranking measure: such a sheet of documents, with `dataset`; or a frame with query_id,
+            doc_id and value, people's grades of all documents that count, for questions drawn at
+            random.
         criterion: "correctness", "relevance", "completeness", "faithfulness", your own criterion
             that the results have, or a ranking measure of documents ("nDCG@10").
         margin: a difference that does not matter.
         alpha: probability that the interval is wrong.
         dataset: for a ranking measure, the documents and the existing labels.
-        grades: labels of all documents that count, from a model where people's are missing, as from
-            `ragbench.labelling.judge_relevance`; None = the labels of the dataset, or the results'
-            scores.
+        grades: for a ranking measure, grades of all documents that count, such as those of
+            `ragbench.labelling.judge_relevance`, which adds a model's to people's. None means the
+            labels of the dataset; without a dataset, the results' scores.
 
     Raises:
         ConfigError: there are more than two results, or the criterion or measure is unknown.
@@ -83,7 +84,7 @@ def trust(
     if _are_paths(labels):
         labels = _load_sheets(labels, results, criterion)
     by_people = _label_differences(results, labels, criterion, dataset)
-    # of the questions that need labels
+    # labels of settled questions, which need none, are ignored
     by_people = by_people[by_people.index.isin(differences.proxies.index)]
     estimate = estimate_difference(
         differences.proxies, by_people, settled=differences.settled, margin=margin, alpha=alpha
@@ -102,9 +103,7 @@ def _label_differences(
     results: Sequence[Result], labels: Any, criterion: str, dataset: Dataset | None
 ) -> pd.Series[float]:
     """Return question -> the difference of people's labels, second result minus first, in the order
-    of the draw.
-
-    For one result it is the label itself. Empty without labels.
+    of the draw; for one result, question -> its label. Without labels, return an empty series.
     """
     if labels is None or not len(labels):
         return pd.Series(dtype=float)
@@ -141,17 +140,17 @@ def draw_items(
     n: int = 10,
     seed: int = 0,
 ) -> list[LabelItem]:
-    """Return the answers of the next `n` questions to label; `picked` has the number of the question
-    in the draw ("drawn 7").
+    """Return the next `n` questions to label, an item for each answer; `picked` has the number of the
+    question in the draw ("drawn 7").
 
-    Wherever labelling ends, the labelled questions represent all strata (see `draw_order`): a label
-    counts for as many questions as its stratum has per label. Answers that the annotator was given
-    are not drawn again; questions that another annotator was given come first.
+    The questions are in an order (see `draw_order`) in which the first ones represent all questions,
+    wherever labelling ends. Items that the annotator was given are not drawn again; questions that
+    another annotator was given come first.
 
     Args:
         results: one or two.
-        criterion: "correctness", "relevance", "faithfulness", or a ranking measure: then documents
-            are labelled, the unlabelled ones among the first k.
+        criterion: "correctness", "relevance", "faithfulness", or a ranking measure: then an item is
+            a document among the first k that has no label.
         dataset: the questions, with reference answers.
         chunks: configuration -> the chunks that its answers were made from, shown as context.
         grades: as in `trust`.
@@ -178,7 +177,7 @@ def draw_items(
     number_of = _numbers_in_draw(drawn_rows, order)
 
     ids_of_annotator = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
-    next_questions = []  # the annotator was not given all their items yet
+    next_questions = []  # those with an item that the annotator was not given yet
     for query_id in number_of:
         if any(item.item_id not in ids_of_annotator for item in items.get(query_id, [])):
             next_questions.append(query_id)
@@ -204,10 +203,8 @@ def _check_sheet_is_of_items(
     criterion: str,
     sheet: str | Path,
 ) -> None:
-    """Raise DataError if a label sheet is of other results.
-
-    It is if it has `rows` by the criterion, and none of them is of the `items` to label (question
-    -> items).
+    """Raise DataError if a label sheet is of other results: it has `rows` by the criterion, and none of
+    them is of the `items` to label (question -> items).
     """
     item_ids: set[str] = set()
     for items_of_question in items.values():
@@ -222,8 +219,8 @@ def _check_sheet_is_of_items(
 def _numbers_in_draw(drawn_rows: pd.DataFrame, order: Sequence[str]) -> dict[str, int]:
     """Return question -> its number in the draw, the order in which questions are labelled.
 
-    Questions that were drawn before keep their numbers (`number` in `drawn_rows`, the rows of a label
-    sheet). The others follow in the `order` of the new draw.
+    Questions that were drawn before keep their numbers. The others follow in the `order` of the new
+    draw. `drawn_rows` has the rows of a label sheet with query_id and number.
     """
     # the rows of a question, one for each answer and annotator, have one number
     earlier_numbers = drawn_rows["number"].astype(int).groupby(drawn_rows["query_id"]).min()
@@ -273,12 +270,12 @@ def proxy_differences(
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> ProxyDifferences:
-    """Return the difference of two results (or the value of one) for each question, by proxies.
+    """Return for each question the difference of two results by proxies; for one result, its values.
 
-    A proxy is a measure that is known without people's labels, such as a judge's verdict. A question
-    needs no label if both results have the same answer; for a ranking measure, with `dataset`, if all
-    its documents are labelled. Without `dataset` all questions need labels, and the proxy is the
-    measure as the results have it.
+    A proxy is a measure that is known without people's labels, such as a judge's verdict. Questions
+    that need no label are `settled`: both results have the same answer. For a ranking measure, a
+    question is settled if all its documents are labelled in `dataset`. Without `dataset` no question
+    is, and the proxy is the measure as the results have it.
 
     Raises:
         ConfigError: there are more than two results, or the criterion is unknown.
@@ -297,9 +294,6 @@ def proxy_differences(
 
 def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferences:
     """Return `proxy_differences` for a criterion of answers.
-
-    They are the differences of the systems by each proxy, a measure that is known without people's
-    labels.
 
     For most criteria a missing answer counts 0, and a question with two answers of the same text is
     settled: its difference is 0, and it needs no label. If the criterion is about an answer's documents
@@ -341,8 +335,8 @@ def _questions_to_label(
 ) -> list[str]:
     """Return the questions that can be labelled.
 
-    They were asked in every result, answered in at least one, and have a value of a proxy (a measure
-    that is known without people's labels), if the results have proxies at all.
+    These questions were asked in every result, and answered in at least one. If the results have a
+    proxy (a measure that is known without people's labels), the questions have a value of one, too.
 
     Args:
         results: one result or two.
@@ -387,13 +381,13 @@ def _document_proxies(
     """Return `proxy_differences` for a ranking measure such as nDCG@10.
 
     The proxy (the value without people's labels) is the measure by the labels in `grades`. A question
-    is open, which means that it needs people's labels, if one of its first k documents has no label in
-    the dataset; else its difference is settled. The proxy's name states the fraction of the first
-    result's documents that people have judged.
+    needs people's labels if a document among the first k of any result has no label in the dataset;
+    else its difference is settled. The proxy's name states the fraction of the first result's
+    documents that people have judged.
     """
     # query_id -> the documents among the first k of any result that have no label in the dataset
     unlabelled = unjudged(dataset, [result.run for result in results], measure)
-    is_open = np.array([bool(doc_ids) for doc_ids in unlabelled.values()], dtype=bool)
+    needs_labels = np.array([bool(doc_ids) for doc_ids in unlabelled.values()], dtype=bool)
     all_grades = {query_id: grades.get(query_id, {}) for query_id in unlabelled}
     differences = _measure_differences(results, measure, all_grades)
 
@@ -403,17 +397,15 @@ def _document_proxies(
     judged = _measure_differences(results[:1], f"Judged@{k}", people_grades)
     name = f"{measure} by the labels at hand (people's: Judged@{k} {judged.mean():.2f})"
 
-    settled = differences[~is_open].tolist()
-    return ProxyDifferences(differences[is_open].to_frame(name), settled)
+    settled = differences[~needs_labels].tolist()
+    return ProxyDifferences(differences[needs_labels].to_frame(name), settled)
 
 
 def _measure_differences(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Series[float]:
-    """Return question -> the difference of a ranking measure, second result minus first, by the
-    labels `qrels`.
+    """Return question -> the difference of a ranking measure by the labels `qrels`, second result minus
+    first; for one result, question -> its value.
 
-    For one result it is its value. An unscored question counts 0.
-
-    Empty without labels.
+    An unscored question counts 0. Without labels, return an empty series.
     """
     if not qrels:
         return pd.Series(dtype=float)
@@ -469,11 +461,8 @@ def _labels_of_drawn_questions(labels: Any, criterion: str) -> pd.DataFrame:
 def _drawn_until_first_gap(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
     """Return questions in the order of the draw, up to the first one that is missing.
 
-    A skipped question may be a hard one, so it holds back the later ones.
-
-    Questions without a number come last, in random order.
-
-    Questions with the numbers 1, 2, 4 and none become those with 1, 2 and none.
+    The questions after a gap are left out, because a skipped question may be a hard one. Questions
+    without a number come last, in random order: the numbers 1, 2, 4 and none become 1, 2 and none.
 
     Args:
         query_ids: the questions that have all their labels.
@@ -489,21 +478,20 @@ def _answer_label_differences(
     results: Sequence[Result], labels: Any, criterion: str
 ) -> pd.Series[float]:
     """Return question -> the difference of people's labels, second result minus first, in the order
-    of the draw.
+    of the draw; for one result, question -> its label.
 
-    For one result it is the label itself. Only questions with a label of each answer count.
+    Only questions with a label of each answer count, up to the first drawn question without one.
     """
     table = _labels_of_drawn_questions(labels, criterion)
-    if len(results) == 1:  # its labels may name no configuration
-        table = table[table["configuration"].isin(["", results[0].name])]
-        table = table.assign(configuration=results[0].name)
-    # labels of other configurations or questions do not count, but some label must be of these
     names = [result.name for result in results]
+    if len(results) == 1:  # its labels may name no configuration
+        is_of_result = table["configuration"].isin(["", *names])
+        table = table[is_of_result].assign(configuration=names[0])
     is_of_results = table["configuration"].isin(names) & table["query_id"].isin(results[0].queries)
-    _check_any_known(is_of_results, labels, results)
-    mean_labels = _mean_labels(table, results, criterion).dropna()
-    query_ids = _drawn_until_first_gap([*mean_labels.index], table)
-    mean_labels = mean_labels.loc[query_ids]
+    _check_any_of_results(is_of_results, labels, results)
+    completely_labelled = _mean_labels(table, results, criterion).dropna()
+    query_ids = _drawn_until_first_gap([*completely_labelled.index], table)
+    mean_labels = completely_labelled.loc[query_ids]
     return _last_minus_first([mean_labels[name] for name in names])
 
 
@@ -513,7 +501,7 @@ def _mean_labels(table: pd.DataFrame, results: Sequence[Result], criterion: str)
 
     A missing answer counts 0, unless the criterion is about the answer's documents.
     """
-    # the mean over the annotators of each answer (pivot_table's default); "human" is a label
+    # pivot_table takes the mean by default; the column "human" has the labels
     mean_labels = table.pivot_table(index="query_id", columns="configuration", values="human")
     mean_labels = mean_labels.reindex(columns=[result.name for result in results])
     if not scale_of(criterion).by_documents:
@@ -523,7 +511,7 @@ def _mean_labels(table: pd.DataFrame, results: Sequence[Result], criterion: str)
     return mean_labels
 
 
-def _check_any_known(
+def _check_any_of_results(
     is_of_results: pd.Series[bool], labels: Any, results: Sequence[Result]
 ) -> None:
     """Raise DataError if there are labels, and none is of these results."""
@@ -571,7 +559,7 @@ def _document_label_differences(
     for doc_ids in unlabelled.values():
         doc_id_of |= {source_code(doc_id): doc_id for doc_id in doc_ids}
     is_of_results = codes.isin(doc_id_of) & table["query_id"].isin(unlabelled)
-    _check_any_known(is_of_results, labels, results)
+    _check_any_of_results(is_of_results, labels, results)
     table = table.assign(doc_id=codes.map(doc_id_of))
     grades = _grades_of_sheet(table, dataset, unlabelled)
     return _measure_differences(results, measure, grades)
@@ -580,9 +568,10 @@ def _document_label_differences(
 def _grades_of_sheet(
     table: pd.DataFrame, dataset: Dataset, unlabelled: Mapping[str, Sequence[str]]
 ) -> Qrels:
-    """Return query_id -> document -> grade, for each question that a sheet labels completely.
+    """Return query_id -> document -> grade, for each question that a sheet labels completely: the
+    grades of `dataset` and of the sheet.
 
-    The questions are in the order of the draw; labels of `dataset` are among the grades.
+    The questions are in the order of the draw, up to the first incomplete one.
 
     Args:
         table: the labels of the sheet, as from `_labels_of_drawn_questions`, with a column `doc_id`.
@@ -602,11 +591,11 @@ def _grades_of_sheet(
 def _grades_of_labels(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:
     """Return query_id -> doc_id -> grade from a frame with query_id, doc_id and value.
 
-    The questions are in random order, because the estimate from labels takes them for a random draw and
-    the order of the frame may have a reason.
+    The questions are in random order, because the estimate takes them for a random draw, and the order
+    of the frame may depend on the questions.
     """
     is_of_results = labels["query_id"].astype(str).isin(results[0].queries)
-    _check_any_known(is_of_results, labels, results)
+    _check_any_of_results(is_of_results, labels, results)
     grades: Qrels = {}
     for row in labels.sample(frac=1, random_state=0).to_dict("records"):
         grades_of_query = grades.setdefault(str(row["query_id"]), {})

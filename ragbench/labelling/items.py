@@ -131,6 +131,9 @@ class LabelItem:
     picked: str = "random"
 
 
+_Texts = tuple[str, ...]
+
+
 def items_by_query(
     results: Sequence[Result],
     criterion: str,
@@ -140,22 +143,20 @@ def items_by_query(
     """Return query_id -> the answers that can be labelled by a criterion.
 
     Configurations with the same answer share one item (for faithfulness the documents must be the
-    same, too). Failed answers, abstentions and empty answers are left out, and for correctness
-    questions without a reference answer or gold facts.
+    same, too). Failed answers, abstentions and empty answers are left out. For correctness, questions
+    without a reference answer and gold facts are left out, too.
 
     Raises:
-        ConfigError: faithfulness cannot be labelled, since the contexts of a result are neither in
-            `chunks` nor passages, nor chunks of the dataset's documents by their ids.
+        ConfigError: the criterion is faithfulness, and the texts of a result's contexts are unknown
+            (see `_materials_of_result`).
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
     scale = scale_of(criterion)
     _warn_of_other_data(results, dataset)
     cases = dataset.case_of
-    # An item is identified by its texts: (query_id, answer), for faithfulness also the documents.
-    sources_of: dict[tuple[str, ...], list[str]] = {}  # texts -> the configurations that have them
-    contexts_of: dict[
-        tuple[str, ...], tuple[str, ...]
-    ] = {}  # texts -> contexts of the first of these
+    # The key of an item is (query_id, answer), for faithfulness with the documents.
+    sources_of: dict[_Texts, list[str]] = {}  # key -> the configurations with this answer
+    contexts_of: dict[_Texts, _Texts] = {}  # key -> the contexts of the first of them
     for result in results:
         result_chunks = (chunks or {}).get(result.name)
         materials = _materials_of_result(result, result_chunks, criterion, dataset)
@@ -163,22 +164,21 @@ def items_by_query(
             lacks_reference = scale.by_reference and not _reference_text(cases[answer.query_id])
             if not answer.attempted or lacks_reference:
                 continue
-            # for faithfulness, the same answer from other documents is another item
             documents = material.documents if scale.by_documents else ()
-            texts = (answer.query_id, answer.text.strip(), *documents)
-            sources_of.setdefault(texts, []).append(result.name)
-            contexts_of.setdefault(texts, material.documents)
+            key = (answer.query_id, answer.text.strip(), *documents)
+            sources_of.setdefault(key, []).append(result.name)
+            contexts_of.setdefault(key, material.documents)
     if not sources_of:
         raise DataError(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "
             "abstained, or lack a reference answer"
         )
     items = []
-    for texts, names in sources_of.items():
-        query_id, *key = texts  # the key: the answer, then the documents, if they count
+    for key, names in sources_of.items():
+        query_id, *texts = key
         sources = [name for name in names if name]  # a result may have no name
         item = make_item(
-            cases[query_id], criterion, key, contexts=contexts_of[texts], sources=sources
+            cases[query_id], criterion, texts, contexts=contexts_of[key], sources=sources
         )
         items.append(item)
     return grouped(items, lambda item: item.query_id)
@@ -189,8 +189,8 @@ def _materials_of_result(
 ) -> list[Material]:
     """Return the texts that a labeller sees for each answer of a result: question, answer and contexts.
 
-    The texts come from `chunks`, the answers' passages, or the documents; there are none if they are
-    unknown.
+    The texts come from `chunks`, from the answers' passages, or from the documents if the contexts are
+    named by ids of chunks. Texts that are unknown are left out.
 
     Raises:
         ConfigError: the criterion is about the contexts, and they are unknown.
@@ -226,8 +226,8 @@ def _chunks_by_ids(result: Result, dataset: Dataset) -> list[Chunk] | None:
     """Return the chunks in the contexts of a result's answers, cut from the documents by their ids.
 
     The id "doc#0-330" means characters 0 to 330 of the document "doc". Answers with passages are left
-    out, as they hold their texts. None if there is no chunk, or an id has another form or names an
-    unknown document.
+    out, because a passage has its text. Return None if there is no chunk, or if an id has another form
+    or names an unknown document.
     """
     chunks = {}
     for answer in result.answers:
@@ -264,12 +264,12 @@ def make_item(
     contexts: tuple[str, ...],
     sources: Sequence[str],
 ) -> LabelItem:
-    """Return the item of an answer.
+    """Return the item to label for an answer to a question, or for a document found for it.
 
     Args:
-        key: the answer, and further texts that identify the item.
-        contexts: the texts to show next to the answer.
-        sources: the names of the configurations with this answer.
+        key: the text to label, and further texts that identify the item.
+        contexts: the texts to show next to it.
+        sources: the names of the configurations with this answer, or the id of the document.
     """
     return LabelItem(
         item_id_of(case.query_id, criterion, key),

@@ -29,8 +29,9 @@ def sheet_agreement(
     """Ask a judge about the labelled answers of sheets, and return its agreement with the people who
     labelled them: the rows of `ragbench.statistics.judge_agreement`.
 
-    The sheets hold questions, references, answers and contexts, so nothing else is needed; one
-    request for each labelled answer. Labels by the criterion of which this is a wording count, too.
+    The sheets hold questions, references, answers and contexts, so nothing else is needed. Each
+    labelled answer takes one request. If `criterion` is another wording of an original one, labels by
+    the original count, too.
 
     Args:
         concurrency, timeout_s: as in `generate_many`.
@@ -45,10 +46,11 @@ def sheet_agreement(
     values = verdicts(
         materials, loaded, llms.load_llm(llm), concurrency=concurrency, timeout_s=timeout_s
     )
-    # `judge_agreement` matches judgements with labels by configuration. A sheet does not name them, so
-    # each labelled answer (item) is taken for a configuration.
+    # `judge_agreement` matches judgements with labels by configuration. A sheet does not name
+    # configurations, so the id of each labelled answer takes the place of a configuration's name.
     judgements = {}
-    for item, material, [value] in zip(items["item"], materials, values, strict=True):
+    for item, material, samples in zip(items["item"], materials, values, strict=True):
+        [value] = samples
         state = "judge_failed" if value is None else "scored"
         judgement = Judgement(material.query_id, loaded.name, value, state=state, samples=(value,))
         judgements[str(item)] = [judgement]
@@ -83,10 +85,10 @@ def labelled_materials(
 def _labels_by_criterion(
     sheets: str | Path | Sequence[str | Path], criterion: Criterion
 ) -> pd.DataFrame:
-    """Return the labelled rows of sheets by a criterion.
+    """Return the rows of sheets that have a label by a criterion.
 
-    If it is a wording of a built-in criterion, labels by that one count, too; the column `criterion` has
-    the name of this one in all rows.
+    If the criterion is another wording of an original one, labels by the original count, too. In the
+    returned rows the column `criterion` has the name of the given criterion.
 
     Raises:
         DataError: there is no such row.

@@ -26,7 +26,7 @@ def pair_to_label(
             results have.
 
     Raises:
-        ConfigError: a part is in no name, or no measure of the criterion is there to find the best.
+        ConfigError: no name contains a part, or the results have no measure of the criterion.
     """
     parts = [part.strip() for part in configurations.split(",") if part.strip()]
     if parts:

@@ -226,8 +226,9 @@ class QuestionWidget(anywidget.AnyWidget):
     def _new_grades(self, old: Case, new: Case) -> dict[str, int]:
         """Return document -> grade of relevance for a question after its evidence was changed.
 
-        Relevant are the documents of the new evidence, and documents that were relevant without having
-        evidence. They keep their grades; new ones get 1. An unanswerable question has none.
+        The documents of the new evidence are relevant, and so are documents that were relevant before
+        without evidence. All keep their grades; a new document gets 1. Return {} for an unanswerable
+        question.
         """
         if not new.answerable:
             return {}

@@ -129,9 +129,11 @@ def with_labels(dataset: Dataset, labels: Iterable[tuple[Any, float | None]]) ->
 def document_items(
     dataset: Dataset, runs: Sequence[Run], measure: str
 ) -> dict[str, list[LabelItem]]:
-    """Return query_id -> its documents to label; the `sources` of an item are the document's id.
+    """Return query_id -> the documents to label: those that a measure looks at in any run, and that have
+    no label in the dataset. The id of the document is in `sources` of its item.
 
     Raises:
+        ConfigError: the measure looks at all documents.
         DataError: a document of a run is not in the dataset.
     """
     cases = dataset.case_of

@@ -64,8 +64,8 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         is_mine = sheet["annotator"] == annotator
         my_ids = {*sheet.loc[is_mine, "item"]}
         missing = [item for item in items if item.item_id not in my_ids]
-        # an item that was picked by hand and is drawn now belongs to the sample: take the new `picked`
-        # by item, and only in this annotator's rows; other rows keep their value
+        # An item that was picked by hand before may be drawn now, and then counts in estimates. So this
+        # annotator's rows get the `picked` of their item in `items`; all other rows keep theirs.
         new_picked = sheet["item"].map({item.item_id: item.picked for item in items})
         picked = new_picked.where(is_mine).fillna(sheet["picked"])
         if missing or not picked.equals(sheet["picked"]):
@@ -142,15 +142,15 @@ def load_labels(
 ) -> pd.DataFrame:
     """Return the labels of one or several sheets, for `trust` and `judge_agreement`.
 
-    A sheet names configurations by codes, so that annotators do not know them. A cell of its column
-    `source` has the codes of all configurations with this answer: one label becomes a row for each.
+    A sheet names configurations by codes, so that annotators do not know them. Its column `source`
+    has the codes of all configurations with the labelled answer. A label becomes a row for each code.
 
     Args:
         paths: sheets, such as one for each annotator.
-        answers: configuration -> its answers. Names of configurations replace the codes; labels of
-            other configurations are left out, and so are, with a warning, labels of texts that are
-            no longer the answer. None keeps the codes, which is enough if the judgements are of one
-            system.
+        answers: configuration -> its answers. Then names of configurations replace the codes. Labels
+            of other configurations are left out, and so are, with a warning, labels of texts that are
+            no longer the answer. None keeps the codes, which is enough to compare the labels with
+            judgements of one system.
 
     Returns:
         configuration, query_id, criterion, value, annotator, category, picked, note; one row per
@@ -433,10 +433,8 @@ def _id_of_texts(row: Mapping[str, str]) -> str:
 
 
 def _write_sheet(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
-    """Write a sheet as CSV for spreadsheets.
-
-    It has a byte order mark, and an apostrophe before texts that they would read as formulas (see
-    `escaped`).
+    """Write a sheet as CSV for spreadsheets: with a byte order mark, and with an apostrophe before texts
+    that a spreadsheet would read as formulas (see `escaped`).
     """
     columns = {}
     for name, column in sheet.items():

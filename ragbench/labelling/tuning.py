@@ -131,8 +131,8 @@ def tune_criterion(
     if path:
         _write_criterion(tuned, Path(path))
 
-    # Its own agreement would be too high, since it was chosen for it. So `after` is measured on
-    # answers that had no part in the choice; this is the sum over all answers.
+    # The agreement of this candidate on all answers would be too high, because it was chosen by it. So
+    # `after` is measured on answers that had no part in the choice.
     held_out_sum = _held_out_agreement(answers.materials, agreements)
     low, high = wilson_interval(held_out_sum, n)
     rows = [(*candidate, fmean(values)) for candidate, values in agreements.items()]
