@@ -105,8 +105,8 @@ class _OpenTestset:
     def save(self, entries: Sequence[Entry], *, appended: Sequence[Entry] = ()) -> None:
         """Write the test set with these cases instead of its present ones.
 
-        `appended` are the last of them, if the others are unchanged: comments and layout of a YAML file
-        stay.
+        If the change only adds cases at the end, `appended` has them, so that the comments and the layout
+        of a YAML file stay.
 
         Raises:
             DataError: the form cannot hold the change; nothing is written.

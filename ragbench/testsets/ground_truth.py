@@ -104,7 +104,9 @@ def merge_ground_truths(
 
 
 def _new_record(dataset: Dataset, query_id: str) -> dict[str, Any]:
-    """Return the record of a question without an answer; expected documents by falling grade."""
+    """Return the record of a question without an answer; the expected documents with the highest grade
+    come first.
+    """
     grades = dataset.qrels.get(query_id, {})
     relevant = [doc_id for doc_id, grade in grades.items() if grade >= 1]
     return {

@@ -128,8 +128,8 @@ def _draft_case(item: _Item) -> Case:
 
 
 def _items_of_corpus(dataset: Dataset) -> list[_Item]:
-    """Return the passages of all documents that may be asked for; a warning names documents that are
-    too long.
+    """Return the passages of all documents for which a question may be drafted; a warning names the
+    documents that are too long for this.
     """
     too_long: list[str] = []
     items: list[_Item] = []

@@ -55,8 +55,8 @@ def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = 
 
     Wrong input is a DataError that names file, line and value. Flaws that real collections have are
     a DataWarning, one per kind, with the count and the first ids: judged documents outside the
-    corpus (they stay in the qrels and count in the ideal), empty documents (kept), queries without
-    judgements in the split and judged queries that are not among the queries (both left out).
+    corpus (they still count as missed), empty documents (kept), queries without judgements in the
+    split and judged queries that are not among the queries (both left out).
 
     >>> load_dataset("scifcat")
     Traceback (most recent call last):

@@ -22,6 +22,7 @@ def holds_documents(path: Path) -> bool:
 
 
 def _is_dataset(path: Path) -> bool:
+    """Return True for a test set in a file or a folder, in BEIR's form or any other."""
     return holds_documents(path) or is_testset(path)
 
 

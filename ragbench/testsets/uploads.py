@@ -127,6 +127,7 @@ def _longest_list(value: Any) -> int:
 
 
 def _check_number(n_cases: int) -> None:
+    """Raise DataError for too many cases."""
     if n_cases > MAX_CASES:
         raise DataError(f"the body has {n_cases:,} cases, more than {MAX_CASES:,}; {_JSON_LINES}")
 
