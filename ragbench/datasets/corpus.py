@@ -23,6 +23,7 @@ from ragbench.types import Dataset, Document, as_documents
 
 
 def _plain_text(content: bytes) -> str:
+    """Return the text of a file in UTF-8, with line feeds as line breaks; ValueError for a binary file."""
     text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise ValueError("it is a binary file")
@@ -108,6 +109,7 @@ def load_corpus(path: str | Path) -> Dataset:
 
 
 def _documents_in_parquet(path: Path) -> dict[str, Document]:
+    """Return the documents in the rows of a .parquet file by their ids; empty cells count as missing."""
     rows = []
     for row in parquet_rows(path):
         rows.append({name: value for name, value in row.items() if value not in (None, "")})

@@ -37,6 +37,7 @@ from ragbench.types import Case, Dataset, Document, Span
 
 
 def _id(value: Any) -> Any:
+    """Return a whole number as a text; any other value unchanged."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -217,10 +218,13 @@ def _line(record: Mapping[str, Any]) -> GoldLine:
 
 
 def _error_of_first_field(exc: ValidationError, record: Mapping[str, Any]) -> DataError:
+    """Return an error that names the first wrong field of a record, its value and the expected one."""
     error = exc.errors(include_url=False)[0]
     if error["type"] == "missing":  # only the id is required
         return DataError(f"'_id' is missing; the record has {', '.join(record)}")
-    field = [part for part in error["loc"] if isinstance(part, str)][-1]  # the others are positions
+    # the way to the value has names of fields, and positions in lists
+    field_names = [part for part in error["loc"] if isinstance(part, str)]
+    field = field_names[-1]
     expected = error["msg"].removeprefix("Input should be ")
     return DataError(f"{field!r} is {shown(error['input'])}; expected {expected}")
 

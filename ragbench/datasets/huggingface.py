@@ -168,6 +168,7 @@ def _configurations(repo: str) -> list[str]:
 
 
 def _splits(repo: str, config: str) -> list[str]:
+    """Return the names of the splits of a configuration."""
     import datasets
 
     with _translated_errors(repo):
@@ -259,5 +260,6 @@ def _translated_errors(repo: str) -> Iterator[None]:
 
 
 def _location(repo: str) -> str:
+    """Return the path of a local folder, else the name of a repository on the hub."""
     folder = expanded(repo)
     return str(folder) if os.path.isdir(folder) else repo

@@ -71,6 +71,7 @@ class LargeCorpus(Mapping[str, Document]):
         raise KeyError(doc_id)
 
     def _document(self, column: str, value: str | int) -> Document:
+        """Return the document with a value in a column of the table; KeyError if there is none."""
         rows = self._database.execute(f"{_SELECT} WHERE {column} = ?", (value,))
         for doc_id, text, title, metadata in rows:
             return Document(doc_id, text, title, json.loads(metadata))
@@ -141,4 +142,5 @@ def _build(source: Path, built: Path) -> None:
 
 
 def _first_line_with(doc_id: str, source: Path) -> int:
+    """Return the number of the first line of a corpus.jsonl with this id."""
     return next(line for line, other_id in parsed(source, identifier) if other_id == doc_id)

@@ -231,6 +231,7 @@ def warn_all(source: str, flaws: Mapping[str, Collection[str]]) -> None:
 
 
 def _required(record: Mapping[str, Any], field: str) -> Any:
+    """Return the value of a field; DataError if it is missing."""
     if field not in record:
         raise DataError(
             f"{field!r} is missing; the record has {', '.join(map(str, record)) or 'no field'}"

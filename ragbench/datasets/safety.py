@@ -35,6 +35,7 @@ def load_safety_samples() -> tuple[tuple[SafetySample, ...], tuple[SafetySample,
 
 
 def _read(name: str) -> tuple[SafetySample, ...]:
+    """Return the safety samples in a JSONL file of this package."""
     # in the files, ~~ divides the invented keys, so that scanners of secrets do not report them
     text = Path(__file__).with_name(name).read_text(encoding="utf-8").replace("~~", "")
     rows = map(json.loads, text.splitlines())
