@@ -86,12 +86,12 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     may be a text, as it comes out of a CSV file. Texts that no known field holds are named in
     `notes`, too.
 
-    A context without an id gets one made from its text; one whose id another has gets a number
-    ("7~2"), even if the context is the same, so that numbers in the text keep the meaning that they
-    have for the system. A citation is the id of a context, or its number from 1; without
-    `citations`, or if they are tables, citations are read from the text ("[1]"). Without `outcome`
-    it is inferred from the wording. Contexts without an answer carry the flag "retrieval_only"; an
-    empty answer is one.
+    A context without an id gets an id that is made from its text. A context with the id of an earlier
+    one gets a number after it ("7~2"), even if the two are the same, so that numbers in the text keep
+    the meaning that they have for the system. A citation is the id of a context, or its number from
+    1; without `citations`, or if they are tables, citations are read from the text ("[1]"). Without
+    `outcome` it is inferred from the wording. Contexts without an answer carry the flag "retrieval_only"; an
+    empty answer counts as an answer.
 
     >>> read_answer("q1", ("In 1881 [2].", ["It was planned.", {"id": "a", "text": "It opened."}])).citations
     ('a',)
@@ -196,7 +196,7 @@ def _outcome(record: _Record, text: str) -> str | None:
         return record.outcome
     if GUARDRAIL_BLOCKED in record.flags:
         return "blocked"
-    has_answer_field = "answer" in record.model_fields_set  # be it an empty one
+    has_answer_field = "answer" in record.model_fields_set  # even an empty one
     is_retrieval_only = RETRIEVAL_ONLY in record.flags or not has_answer_field
     if is_retrieval_only and not text:
         return None
@@ -206,11 +206,11 @@ def _outcome(record: _Record, text: str) -> str | None:
 def _citations(
     record: _Record, passages: Sequence[Passage], text: str, outcome: str | None
 ) -> tuple[str, ...]:
-    """Return the ids of the cited contexts, each once: of the field "citations", or else from marks
-    such as "[1]" in the text of a success.
+    """Return the ids of the cited contexts, each once. They are in the field "citations"; without this
+    field, the marks such as "[1]" in the text of a successful answer are read.
     """
     passage_ids = [passage.passage_id for passage in passages]
-    # The system's numbers count empty contexts, too: those have "" in their place.
+    # the system's numbers count empty contexts (None), too: "" takes their place
     remaining_ids = iter(passage_ids)
     numbered_ids = ["" if context is None else next(remaining_ids) for context in record.contexts]
     citations: Sequence[str] = ()
@@ -218,7 +218,8 @@ def _citations(
         citations = [cited_id(citation, numbered_ids) for citation in record.citations]
     elif outcome == "success":
         citations = parse_citations(text, numbered_ids)
-    first_of = first_equal_ids(passage_ids, passages)  # a context that is there twice is cited once
+    # equal contexts count as one, under the id of the first
+    first_of = first_equal_ids(passage_ids, passages)
     distinct_ids = dict.fromkeys(first_of.get(citation, citation) for citation in citations)
     return tuple(distinct_ids)
 

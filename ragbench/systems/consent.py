@@ -48,7 +48,7 @@ def confirm_content(subject: str, uses: str, content: str, command: str) -> None
         command: the command that asks a person at a terminal.
 
     Raises:
-        ConfigError: it is refused, or no one can be asked.
+        ConfigError: the user refuses, or is not at a terminal to be asked.
     """
     note = printable(f"{subject} {uses}")
     if _is_given_to_all():
@@ -86,6 +86,7 @@ def remember(contents: Iterable[str]) -> None:
 
 
 def _is_given_to_all() -> bool:
+    """Return True if the environment gives consent to everything."""
     return os.environ.get("RAGBENCH_YES", "") not in ("", "0")
 
 
@@ -97,6 +98,7 @@ def _book() -> Path:
 
 
 def _remembered(book: Path) -> set[str]:
+    """Return the digests of the contents that the user has consented to; none without a file."""
     return {*book.read_text(encoding="utf-8").split()} if book.is_file() else set()
 
 

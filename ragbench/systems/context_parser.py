@@ -299,8 +299,10 @@ def _sources_in(tables: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _context_or_none(value: Any) -> Any:
-    """Return one context as `read_context` does; None if it is empty, or has fields for a text or an
-    id that are all empty. A table of something else is returned, and refused by `ParsedContext`.
+    """Return one context as `read_context` does; None for an empty value, and for a table whose fields
+    for a text and an id are all empty.
+
+    A table without such fields is returned: `ParsedContext` refuses it later.
 
     Raises:
         ValueError: the value is a list of texts.
@@ -317,9 +319,9 @@ def _context_or_none(value: Any) -> Any:
     context = read_context(value)
     if not isinstance(context, Mapping):
         return context
-    has_content = not is_empty(context.get("id")) or not is_empty(context.get("text"))
+    is_filled = not is_empty(context.get("id")) or not is_empty(context.get("text"))
     is_other_table = isinstance(value, Mapping) and not _has_context_field(value)
-    return context if has_content or is_other_table else None
+    return context if is_filled or is_other_table else None
 
 
 def _has_context_field(table: Mapping[str, Any]) -> bool:
@@ -330,7 +332,7 @@ def _has_context_field(table: Mapping[str, Any]) -> bool:
 
 def _number(value: Any) -> Any:
     """Return a score of any numeric type as a float: NaN for NaN, NA and NaT, None for None and blank
-    text. Anything else is returned as it is: pydantic's error names it.
+    text. Anything else is returned unchanged, so that pydantic's error names it.
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return None

@@ -129,8 +129,8 @@ def problems_of(exc: ValidationError) -> list[Problem]:
     """Return each value that pydantic refuses as (keys, text): the keys that lead to the value, and a
     line with the value and the expected one.
 
-    A value that may be a secret is left out of the line: one in headers or variables, one that is a
-    secret and must not be written into a file, or one with "@", such as a URL with a password.
+    A value that may be a secret is left out of the line: a value in headers or variables, a secret that
+    must not be written into a file, and a value with "@", such as a URL with a password.
     """
     problems = []
     for error in exc.errors(include_url=False):
@@ -188,9 +188,9 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     """Return a template with variables of the environment in the places of "{env:NAME}", and the
     values among them that are secrets.
 
-    A value is a secret by the name of its variable, or if it looks generated (8 characters and
-    more, with letters and digits): it must not come back in an error or a log. A tenant's name may.
-    `name` is the system's, for the error.
+    A value is a secret, which must not appear in an error or a log, if its variable has the name of a
+    secret, or if it looks generated (8 characters and more, with letters and digits). The name of a
+    tenant, for example, is not. `name` is the system's, for the error.
 
     >>> os.environ["DEMO_TOKEN"], os.environ["DEMO_TENANT"] = "s3cr3t-7f3a", "acme"
     >>> from_environment({"key": "{env:DEMO_TOKEN}", "tenant": "{env:DEMO_TENANT}", "q": "{query}"}, "demo")

@@ -66,13 +66,15 @@ def match_file_names(
     known: Mapping[Passage, str], names: Mapping[str, str]
 ) -> dict[Passage, tuple[str, str]]:
     """Return passage -> (id of its document, `BY_PATH` or `BY_FILE_NAME`), for passages that name
-    no document by id, and one by a path.
+    a document by a path and not by its id.
 
-    A path names a document if it ends in the document's id, or the id in the path, by two parts or
-    more, or if both are the same; the longest such id counts. Otherwise it names the only document
-    with its file name, or else the only one with its stem (the file name without its extension). If
-    two paths of the system would name one document, the better one counts; of two that are equally
-    good, none does. A number without an extension is not a file name.
+    A path names the document whose id is the same path. Otherwise it names the document whose id ends
+    in the path, or with whose id the path ends, in two parts or more; the longest such id counts.
+    Otherwise it names the only document with its file name, or else the only one with its stem (the
+    file name without its extension). A number without an extension is not a file name.
+
+    If two paths of the system would name one document, the better one counts; if they are equally
+    good, neither counts.
 
     Args:
         known: every passage -> the document that it names by id, "" if it names none.
@@ -89,7 +91,7 @@ def match_file_names(
         return {}
     documents = _documents_by_stem(names)
     # A claim says that a path names a document, and how well: the lowest level is the best.
-    claim_of: dict[Passage, _Claim] = {}  # the best one of each passage that names none by id
+    claim_of: dict[Passage, _Claim] = {}  # the best claim of each passage without a known id
     rivals: dict[str, list[_Claim]] = defaultdict(list)  # document -> all claims to it
     for passage, paths in paths_of.items():
         claims = _claims(paths, documents)
@@ -173,27 +175,31 @@ def _document_of(path: _Path, documents: Sequence[tuple[_Path, str]]) -> tuple[i
     """Return (level, doc_id) of the one document that a path of a passage names; None if it names
     none, or several equally well.
 
-    `documents` are (path, doc_id) of all documents with the same stem. The level is `_PATH`, or
-    `_FILE_NAME` if no path fits, or `_STEM` if no file name does.
+    The level is `_PATH` if a document's path fits, else `_FILE_NAME` if a file name fits, else `_STEM`.
+    `documents` are (path, doc_id) of all documents with the same stem.
     """
-    level, doc_ids = _PATH, _ids_by_path(path, documents)
-    if not doc_ids and path[-1].isdecimal():  # a number, such as a page number, is no file name
+    file_name = path[-1]
+    level = _PATH
+    doc_ids = _ids_by_path(path, documents)
+    if not doc_ids and file_name.isdecimal():  # a number, such as that of a page
         return None
     if not doc_ids:
         level = _FILE_NAME
-        doc_ids = {doc_id for other, doc_id in documents if other[-1] == path[-1]}
+        doc_ids = {doc_id for other, doc_id in documents if other[-1] == file_name}
     if not doc_ids:
         level = _STEM
         doc_ids = {doc_id for _, doc_id in documents}
-    if len(doc_ids) != 1:
+    is_unique = len(doc_ids) == 1
+    if not is_unique:
         return None
     [doc_id] = doc_ids
     return level, doc_id
 
 
 def _ids_by_path(path: _Path, documents: Iterable[tuple[_Path, str]]) -> set[str]:
-    """Return the ids of the documents whose path is equal to this one, or else of those that share
-    the longest end with it: one path is the end of the other, and has two parts or more.
+    """Return the ids of the documents whose path is equal to this one. Without one, return the ids of
+    the documents that share the longest end with it: one path is the end of the other, and has two
+    parts or more.
     """
     n_shared: dict[str, int] = {}  # doc_id -> number of parts that the paths share at their ends
     for other, doc_id in documents:

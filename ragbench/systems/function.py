@@ -38,6 +38,7 @@ class Asker(TypedDict, total=False):
 
 
 _NO_ONE = Asker(user_roles=(), history=())
+"""The options for a question alone."""
 
 T = TypeVar("T")
 
@@ -150,13 +151,12 @@ _METHODS = ("invoke", "query", "retrieve", "run", "get_relevant_documents", "cha
 
 
 def to_callable(value: Any) -> Callable[..., Any] | None:
-    """Return the function of a question that an object is or has: itself, or its method `invoke`
-    (LangChain, LangGraph), `query`, `retrieve` (LlamaIndex), `run` (Haystack),
-    `get_relevant_documents` (older LangChain), `chat` or `ask`; None for a class, and for an object
-    without any.
+    """Return the function that answers a question: the object itself if it can be called, else its
+    first method among `invoke` (LangChain, LangGraph), `query`, `retrieve` (LlamaIndex), `run`
+    (Haystack), `get_relevant_documents` (older LangChain), `chat` and `ask`.
 
-    Where such a method takes a table of named inputs, the returned function puts the question into
-    each input that takes one.
+    If the method takes a table of named inputs, the returned function puts the question into each
+    input that takes one. Return None for a class, and for an object that has none of these methods.
 
     >>> class Engine:
     ...     def query(self, question: str) -> str:
@@ -247,8 +247,8 @@ def _check_arguments(function: Callable[..., Any], name: str) -> None:
 
 
 def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return the options that a function takes as keywords; all of them if one of its
-    parameters has the type `Asker`, as `**options: Unpack[Asker]`.
+    """Return the options that a function takes as keywords; all options if one of its parameters has the
+    type `Asker`, as in `**options: Unpack[Asker]`.
 
     >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
     ({'history': ()}, {})
@@ -257,6 +257,7 @@ def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return {}
+    # compared as a text, because an annotation may be one
     if any("Asker" in str(parameter) for parameter in parameters):
         return options
     names = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}

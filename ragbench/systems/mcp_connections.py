@@ -82,7 +82,8 @@ class Pool:
 
         Raises:
             RefusalError: there is no such tool, or the server or the tool reports an error.
-            SystemsError: there is no result in time, the connection ended, or there is none.
+            SystemsError: there is no result in time, or the server could not be reached, or the
+                connection ended.
         """
         with self._connection() as connection:
             if tool not in connection.tools:

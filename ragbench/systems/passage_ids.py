@@ -29,7 +29,8 @@ def passages_of(contexts: Sequence[ParsedContext]) -> list[Passage]:
             number += 1
         last_number_of[own_id] = number
         doc_id = context.doc_id
-        if not doc_id and number > 1:  # an id that is there twice belongs to a document
+        # an id of several contexts is not the id of an excerpt, but of their document
+        if not doc_id and number > 1:
             doc_id = own_id
         score = context.score
         if score is not None and not math.isfinite(score):
@@ -73,8 +74,9 @@ def distinct_contexts(answer: Answer) -> tuple[str, ...]:
 def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:
     """Return id of a context -> id of the first context that equals it, which may be itself.
 
-    Contexts are equal if the system gave them the same id, and their texts are the same. A repeated id
-    has got a number, so that "a~2" may be equal to "a" (see `passages_of`).
+    Contexts are equal if the system gave them the same id, and their texts are the same. The ids here may
+    have got a number later: "a~2" if the system used "a" twice (see `passages_of`), or "a~~2" if several
+    answers have different texts under "a" (see `match_passages`). These numbers are removed first.
     """
     text_of = {passage.passage_id: passage.text for passage in passages}
     id_in_answer = {context: _RENAMED.sub("", context) for context in contexts}
@@ -83,7 +85,8 @@ def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dic
     first_of = {}
     for context, passage_id in id_in_answer.items():
         own_id = _NUMBERED.sub("", passage_id)
-        if own_id not in ids_in_answer:  # the system's own id ends like such a number
+        # "a~2" without an "a" is an id that the system chose itself
+        if own_id not in ids_in_answer:
             own_id = passage_id
         key = (own_id, text_of.get(context, ""))
         first_of[context] = first_with.setdefault(key, context)

@@ -16,8 +16,8 @@ from ragbench.systems.passage_ids import text_id
 from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span
 
 UNKNOWN = "unmatched:"
-"""The prefix of the id of a passage that is not attributable to a document: it keeps its rank, and
-is not relevant.
+"""The prefix of the id of a passage whose document is not known: it keeps its rank, and is not
+relevant.
 """
 
 _MIN_CHARACTERS = 40  # of a passage that is not a whole chunk; a shorter one is in too many places
@@ -29,8 +29,8 @@ _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 
 
 class _Excerpts:
-    """The excerpts that all answers have under one passage id: systems name a document, and give
-    another excerpt of it each time. Each gets an id of its own.
+    """The different excerpts that the answers have under each passage id. (A system may use the id of a
+    document for every excerpt of it.) Each excerpt gets an id of its own.
     """
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class _Excerpts:
         self._numbers: dict[str, dict[tuple[str, Span], int]] = {}
 
     def id_of(self, passage: Passage, span: Span) -> str:
-        """Return the id of the excerpt that a passage is: the passage's own if it is the first under
-        this id, else one such as "p~~2".
+        """Return the id of the excerpt in a passage: the passage's own id for the first excerpt under
+        this id, else an id such as "p~~2".
         """
         numbers = self._numbers.setdefault(passage.passage_id, {})
         number = numbers.setdefault((passage.text, span), len(numbers))
@@ -65,8 +65,8 @@ class PassageMatches(NamedTuple):
     """Passages with their documents, from `match_passages`.
 
     `answers` are those given, with `doc_id` in their passages (and new ids where one id had several
-    texts). `run` ranks documents, query_id -> doc_id -> score, and is a lower bound: a passage that
-    two or three documents hold is credited to the least relevant of them. `chunks` are the passages
+    texts). `run` ranks documents, query_id -> doc_id -> score, and its scores are lower bounds: a
+    passage that two or three documents hold counts for the least relevant of them. `chunks` are the passages
     as spans of the documents, for the measures on evidence. `counts` has how many passages were
     matched "by id", "by path", "by file name", "exact", "white space", "fuzzy", how many were "not
     attributable", and of how many "several" documents hold the text. `is_foreign` states that there
@@ -87,28 +87,31 @@ def match_passages(
     *,
     known_as: Mapping[str, str] | None = None,
 ) -> PassageMatches:
-    """Find the document of the dataset behind each passage of the answers.
+    """Find the document of the dataset behind each passage of the answers, in the first of these ways:
 
-    In this order: `doc_id`, the passage's id, a further name of its document (`sources`) or a text
-    without id is a document's id (or one with "#...", "~..." after it), or is judged in the qrels,
-    or is in `known_as` (a system's id -> ours, as `ingest` returns them); the passage names a
-    document by its path, or by its file name or stem where these are unique (`match_file_names`); a
-    document holds the text exactly; it holds it when white space is folded; it holds a text that
-    resembles it by 90 or more (rapidfuzz's partial ratio, 0 to 100: 100 times the fraction of
-    characters that agree with the best place). Where the corpus is empty, the system's ids are
-    taken as ids of documents.
+    1. `doc_id`, the passage's id, a further name of its document (`sources`) or a text without id is
+       the id of a document (maybe with "#..." or "~..." after it), or an id in the qrels, or a
+       system's id in `known_as` (a system's id -> ours, as `ingest` returns them).
+    2. The passage names a document by its path, or by its file name or stem where these are unique
+       (`match_file_names`).
+    3. A document holds the text exactly.
+    4. A document holds the text with other white space.
+    5. A document holds a text that resembles it by 90 or more (rapidfuzz's partial ratio, 0 to 100:
+       100 times the fraction of characters that agree with the best place).
+
+    If the corpus is empty, the system's ids are taken for ids of documents.
 
     A text counts if it has 40 characters (white space folded) or is a whole chunk (it lies between
     borders of its document or of longer passages that were returned), and if at most 3 documents
     hold it. Any other is "not attributable": a word that all documents hold is no sign that one of
-    them was retrieved. Where two or three hold a text, `run` credits the least relevant to the
-    question, so that its scores are lower bounds.
+    them was retrieved. If two or three documents hold a text, it counts in `run` for the one that is
+    least relevant to the question, so that the scores are lower bounds.
 
-    The list that the system returned is its ranking, also if its scores tie: they are kept if they
-    fall strictly along it in single precision (in which trec_eval compares them), otherwise a
-    passage at rank r scores 1/r. A document has the score of its best passage. A passage without a
-    document is in the run as "unmatched:<id>" and keeps its rank. Answers without passages are read
-    by the ids in `contexts`.
+    The order of the passages in an answer is the ranking, even if scores tie. The scores are kept if
+    they fall strictly in single precision (in which trec_eval compares them); otherwise a passage at
+    rank r scores 1/r. A document has the score of its best passage. A passage without a document is in
+    the run as "unmatched:<id>" and keeps its rank. Answers without passages are read by the ids in
+    `contexts`.
 
     >>> corpus = {"rail": Document("rail", "The line opened in 1881, after ten years. It was rebuilt.")}
     >>> passages = (Passage("p", "The line opened in  1881, after ten years."), Passage("q", "It was rebuilt"))
@@ -126,14 +129,14 @@ def match_passages(
     for name_sent, name in ids_in_known_form(names_sent, names).items():
         names[name_sent] = names[name]
     places = _places(passages, corpus, names)
-    place_of = _attributable(places, corpus)
+    place_of = _places_that_count(places, corpus)
     grades = _grades(dataset)
     excerpts = _Excerpts()
     answers_with_documents = []
     run = {}
     for answer, passages_of_answer in zip(answers, passage_lists, strict=True):
         holders = [place_of[passage].holders for passage in passages_of_answer]
-        spans = _credited_spans(holders, grades.get(answer.query_id, {}))
+        spans = _least_helpful_places(holders, grades.get(answer.query_id, {}))
         run[answer.query_id] = _ranking(answer, passages_of_answer, spans)
         answers_with_documents.append(
             _with_documents(answer, passages_of_answer, spans, excerpts, corpus)
@@ -154,7 +157,6 @@ def _document_of_name(dataset: Dataset, known_as: Mapping[str, str]) -> dict[str
     Names are ids of documents in the corpus and in the judgements, and the names in `known_as`. An id of a
     labelled chunk is a name, too, but its document is not known: "".
     """
-    # later names replace earlier ones
     names = {}
     for case in dataset.cases:
         for chunk_id in (*case.relevant_chunks, *case.expected_chunks):
@@ -185,10 +187,8 @@ def _places(
     named_by_id = {passage: _document_named_by(passage, names) for passage in passages}
     named_by_file = match_file_names(named_by_id, names)
     places = {}
-    for passage, doc_id in named_by_id.items():
-        how = BY_ID
-        if passage in named_by_file:
-            doc_id, how = named_by_file[passage]
+    for passage, named_id in named_by_id.items():
+        doc_id, how = named_by_file.get(passage, (named_id, BY_ID))
         places[passage] = _place_of(passage, doc_id, how, corpus, names, texts)
     return places
 
@@ -210,15 +210,15 @@ def _text(span: Span, corpus: Mapping[str, Document]) -> str:
 
 
 def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
-    """Return the passages of an answer's contexts in their order, without scores: so the same passage in
-    several answers is equal.
+    """Return the passages of an answer's contexts, in their order. They have no scores, so that the same
+    passage in several answers is equal.
 
-    Some systems return the ids of documents alone. The reader has taken these for texts, and has made ids
-    of the texts: here such a passage gets the text as its id, and no text.
+    Some systems return ids of documents alone. Such an id was read as a text, and the passage got an id
+    that is made from this text. Here the text becomes the id of the passage again, and its text "".
 
     Args:
-        answer: of a system.
-        names: the names of documents (the keys) that show which texts are ids.
+        answer: the answer of a system.
+        names: its keys are the names of documents. A text that is one of them is an id.
     """
     by_id = answer.passage_of
     passages = []
@@ -252,12 +252,13 @@ def _place_of(
     texts: Texts,
 ) -> Place:
     """Return where a passage is: in the document that it names, else where its text is; `NOWHERE` if it
-    names none and no document holds its text. A named document that does not hold the text gets a span
-    without characters.
+    names no document, and no document holds its text.
+
+    A named document that does not hold the text gets a span without characters.
 
     Args:
         doc_id: the document that the passage names; "" for none.
-        how: it names the document, such as `BY_ID`.
+        how: the way in which it names the document, such as `BY_ID`.
         names: every known name of a document; a key may be the id of a labelled chunk.
         texts: finds texts in the corpus.
     """
@@ -265,9 +266,9 @@ def _place_of(
         doc_id = doc_id or passage.doc_id or passage.passage_id
     if not doc_id and passage.text.strip():
         return texts.find(passage.text)
-    # a labelled chunk has a known id, but no known document
-    is_known = doc_id or passage.passage_id in names
-    if not is_known:
+    # the id of a labelled chunk is a known name, too, but of no known document
+    has_known_name = doc_id != "" or passage.passage_id in names
+    if not has_known_name:
         return NOWHERE
     start, end = 0, 0
     if doc_id in corpus:
@@ -278,8 +279,10 @@ def _place_of(
 def _range_in_document(
     passage: Passage, doc_id: str, corpus: Mapping[str, Document], texts: Texts
 ) -> tuple[int, int]:
-    """Return the range of characters of a document that a passage is: the place of its text, or, of a
-    passage without text, the one in its id ("rail#0-41"); (0, 0) if it is not found.
+    """Return the range of characters of a document in which a passage is: where its text is, or, for a
+    passage without text, the range in its id ("rail#0-41").
+
+    Return (0, 0) if the document does not hold the text, or the id has no range.
     """
     if passage.text.strip():
         return texts.within(passage.text, doc_id) or (0, 0)
@@ -290,14 +293,14 @@ def _range_in_document(
     return int(start), min(int(end), len(corpus[doc_id].full_text))
 
 
-def _attributable(
+def _places_that_count(
     places: Mapping[Passage, Place], corpus: Mapping[str, Document]
 ) -> dict[Passage, Place]:
-    """Return passage -> its place, or `_NOT_ATTRIBUTABLE` where its document cannot be told.
+    """Return passage -> its place; `_NOT_ATTRIBUTABLE` for a passage whose document is not certain.
 
-    That is so for a text in no document, in more than three documents, and for a text of less than
-    40 characters that neither names its document nor is a whole chunk. A whole chunk lies between
-    borders of its document, or between longer passages that were returned.
+    The document is certain if the passage names it. Otherwise three documents at most must hold the
+    text, and it must have 40 characters or be a whole chunk: it must lie between borders of its
+    document, or of longer passages that were returned.
     """
     in_few_documents: dict[Passage, Place] = {}  # in one, two or three
     spans_of_long: set[Span] = set()
@@ -306,15 +309,16 @@ def _attributable(
             in_few_documents[passage] = place
             if _is_long(passage):
                 spans_of_long.update(place.holders)
-    attributable = dict.fromkeys(places, _NOT_ATTRIBUTABLE)
+    counted = dict.fromkeys(places, _NOT_ATTRIBUTABLE)
     for passage, place in in_few_documents.items():
         is_named = place.how in _BY_NAME
         if is_named or _is_long(passage) or _is_whole_chunk(place, corpus, spans_of_long):
-            attributable[passage] = place
-    return attributable
+            counted[passage] = place
+    return counted
 
 
 def _is_long(passage: Passage) -> bool:
+    """Return True if a passage has 40 characters, so that few texts hold it by chance."""
     return len(" ".join(passage.text.split())) >= _MIN_CHARACTERS
 
 
@@ -386,12 +390,17 @@ def _falling_scores(scores: Sequence[float | None]) -> list[float]:
     return [1 / rank for rank in range(1, len(scores) + 1)]
 
 
-def _credited_spans(holders: Sequence[Sequence[Span]], grades: Mapping[str, int]) -> list[Span]:
-    """Return for each passage of a ranking the place that it is credited to.
+def _least_helpful_places(
+    holders: Sequence[Sequence[Span]], grades: Mapping[str, int]
+) -> list[Span]:
+    """Return one place of each passage of a ranking.
 
-    `holders` has for each passage the places that hold its text: one, or one in each of several
-    documents. Of several the passage is credited to the document that makes the ranking worst:
-    measures of it are then lower bounds. `grades` is doc_id -> grade for the question.
+    If several documents hold the passage, the place is in the document with which the ranking is
+    worst. So the measures of the ranking are lower bounds.
+
+    Args:
+        holders: for each passage the places of its text, one in each document that holds it.
+        grades: doc_id -> grade for the question.
     """
     ranked_ids = {spans[0].doc_id for spans in holders if len(spans) == 1}
 
@@ -405,12 +414,12 @@ def _credited_spans(holders: Sequence[Sequence[Span]], grades: Mapping[str, int]
         # a relevant document that is ranked already adds nothing, which is worse than a new one
         return grade, not is_ranked
 
-    credited = []
+    least_helpful = []
     for spans in holders:
         span = min(spans, key=help_to_ranking)
         ranked_ids.add(span.doc_id)
-        credited.append(span)
-    return credited
+        least_helpful.append(span)
+    return least_helpful
 
 
 def _ranking(
@@ -436,13 +445,13 @@ def _with_documents(
     excerpts: _Excerpts,
     corpus: Mapping[str, Document],
 ) -> Answer:
-    """Return the answer with the documents of its passages. Passages get new ids (of an excerpt: a passage
-    in a document), in contexts, citations and calls alike.
+    """Return the answer with the documents of its passages, and with the passages' ids in `excerpts` in
+    its contexts, citations and calls.
 
     Args:
         passages, spans: for each context of the answer, the passage and its place in a document.
-        excerpts: has the ids; the same passage has the same id in all answers.
-        corpus: for the texts of passages that came without one.
+        excerpts: gives the same passage the same id in all answers.
+        corpus: has the texts of passages that came without one.
     """
     score_of = {passage.passage_id: passage.score for passage in answer.passages}
     contexts = answer.contexts or tuple(score_of)
@@ -450,8 +459,8 @@ def _with_documents(
     new_passages: dict[str, Passage] = {}  # by the id of the context
     for context, passage, span in zip(contexts, passages, spans, strict=True):
         new_id[context] = excerpts.id_of(passage, span)
-        was_passage = context in score_of
-        if was_passage or span.doc_id:
+        had_passage = context in score_of
+        if had_passage or span.doc_id:
             text = passage.text or _text(span, corpus)
             score = score_of.get(context)
             new_passages[context] = Passage(new_id[context], text, span.doc_id, score)

@@ -336,12 +336,12 @@ class Pipeline(metaclass=Suggesting):
         concurrency: int = 8,
         timeout_s: float = TIMEOUT_S,
     ) -> list[Answer]:
-        """Answer questions from contexts that no retriever chose, using all of them; without contexts
-        the language model answers closed-book.
+        """Answer questions from given contexts in place of retrieved ones, using all of them. A question
+        without contexts is answered by the language model alone (closed-book).
 
         Args:
             cases: the questions.
-            contexts: query_id -> chunks, in rank order, of every question; none for closed-book.
+            contexts: query_id -> chunks, best first, of every question; an empty list for closed-book.
         """
         run: Run = {}
         chunk_of: dict[str, Chunk] = {}

@@ -41,12 +41,12 @@ class _Node(NamedTuple):
 def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     """Return the entries `reply` and `delta` of `[http]` for a reply; {} if none is needed.
 
-    `reply` has the paths of the answer and of the contexts; `delta` is the path, in each event of a
-    stream, of the piece of the answer that it adds.
+    `reply` has the paths of the answer and of the contexts. `delta` is for a stream: the path, in each
+    event, of the piece of the answer that the event adds.
 
-    An answer is the text outside of lists with the most likely name, then the longest; contexts are
-    the list whose entries hold texts, likewise. A reply whose answer and contexts are recognised
-    without paths (`read_answer`) needs none.
+    The answer is a text outside of lists, and the contexts are a list whose entries hold texts. Of
+    several, the one with the most likely name is taken, then the longest. A reply whose answer and
+    contexts `read_answer` recognises without paths needs no entries.
 
     >>> reply = Reply([{"out": {"reply": "In 1881."}, "found": [{"passage": "It opened in 1881, in May."}]}])
     >>> propose_paths(reply, "?")["reply"]
@@ -138,6 +138,7 @@ def toml_table(name: str, table: Mapping[str, Any]) -> str:
 
 
 def _entries(table: Mapping[str, Any]) -> list[str]:
+    """Return the entries of a table as TOML: "key = value"."""
     entries = []
     for key, value in table.items():
         is_bare = re.fullmatch(r"[A-Za-z0-9_-]+", key) is not None
@@ -147,6 +148,7 @@ def _entries(table: Mapping[str, Any]) -> list[str]:
 
 
 def _toml(value: Any) -> str:
+    """Return a table, a list or a text as TOML in one line."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(_entries(value))} }}"
     if isinstance(value, list):
@@ -157,8 +159,8 @@ def _toml(value: Any) -> str:
 def _nodes(value: Any, path: str = "$", name: str = "") -> Iterator[_Node]:
     """Yield a node (path, name, value) for a value and for all fields in it, at any depth.
 
-    Entries of lists are left out, with one exception: the entry of a list that has a single one, unless
-    the name of the list is one for contexts.
+    Entries of lists are left out, except the single entry of a list whose name is not usual for
+    contexts.
     """
     yield _Node(path, name, value)
     if isinstance(value, Mapping):

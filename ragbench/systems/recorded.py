@@ -84,7 +84,7 @@ class RecordedSystem:
         recorded several times, its second answer is for the second question with this text.
 
         Raises:
-            DataError: a question has more recorded answers than it is asked.
+            DataError: a text is asked, but less often than it was recorded.
         """
         n_asked: Counter[str] = Counter()  # by the text of the question
         answers = []
@@ -97,7 +97,7 @@ class RecordedSystem:
             else:
                 answers.append(self.answer(query_id, query))
         for text, number in self._repeated:
-            # texts that are not asked at all are no error: they may belong to other questions
+            # answers to texts that are not asked at all may belong to other questions
             was_asked_less_often = 0 < n_asked[text] < number
             if was_asked_less_often:
                 raise DataError(_message_of_second_answer(text))
@@ -169,11 +169,12 @@ class RecordedSystem:
         self._keep(key, read_answer(key, record), is_text=not query_id)
 
     def _keep(self, key: str, answer: Answer, *, is_text: bool = False) -> None:
-        """Keep an answer by the id of its question, or, if `is_text`, by the question's text, which may
-        have several answers.
+        """Keep an answer under a key: the id of its question, or, if `is_text`, the question's text.
+
+        A text may have several answers. The second and later ones are kept with their number.
 
         Raises:
-            DataError: this id has an answer.
+            DataError: the key is an id that has an answer already.
         """
         if key not in self._answers:
             self._answers[key] = answer

@@ -17,11 +17,11 @@ _CODES = ("status", "status_code", "statuscode", "code")
 def stated_failure(table: Mapping[str, Any], *, has_answer: bool) -> str:
     """Return the reason of the failure that a reply states; "" if it states none.
 
-    An error, or a status such as "failed", is a failure even if there is an answer. A code of HTTP, or
-    "success": false, is one only without an answer.
+    An error, or a status such as "failed", states a failure even next to an answer. A code of HTTP, or
+    "success": false, does so only without an answer.
 
-    The reason is the text of an error; else, if a field states a failure, the reply's message; else
-    the field and its value ("ok is False").
+    The reason is the text of the error. Without such a text it is the reply's message; without a
+    message, the field and its value ("ok is False").
 
     >>> stated_failure({"error": {"message": "out of memory", "code": 7}}, has_answer=False)
     'out of memory'

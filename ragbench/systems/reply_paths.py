@@ -164,8 +164,8 @@ class Reply(NamedTuple):
 
         A reply that is not a stream is one value. Without paths this value is the record.
 
-        A stream is several events. Each part of the record is from the last event in which it is not
-        empty, except that the answer is made of the pieces at `delta`, which are joined.
+        In a stream, each part of the record is from the last event in which it is not empty. With
+        `delta`, the answer is made of the pieces there, which are joined.
 
         Args:
             paths: where the parts are in the value or in each event.
@@ -217,8 +217,8 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
     Args:
         text: the whole stream.
         sse: True for server-sent events (blocks of lines "data: ..."), False for lines of JSON.
-        delta: "$" means that data may be a piece of the answer as it is. It is taken for one unless
-            it is an object, a list of objects or a string in JSON.
+        delta: "$" means that the data of an event is a piece of the answer, unless it is an object, a
+            list of objects or a string in JSON.
 
     >>> list(read_events('data: In\\n\\ndata: [1].\\n\\n: hi\\ndata: {"a":\\ndata: 1}', sse=True, delta="$"))
     ['In', '[1].', {'a': 1}]

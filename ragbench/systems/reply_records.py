@@ -86,11 +86,11 @@ def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
 def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record ("answer", "contexts" and other fields) in a table: the fields of a reply.
 
-    The table may be a reply of Chroma, a single context, or a stored answer of ragbench; else it has
-    the answer and contexts in fields with usual names, or inside another field.
+    The table may be a reply of Chroma, a single context, or a stored answer of ragbench. Any other
+    table has the answer and contexts in fields with usual names, or inside another field.
 
-    If there are fields for the answer and all are empty, the answer is ""; if there are fields for
-    contexts and all are empty, the contexts are [].
+    If all fields for the answer are empty, the answer is ""; if all fields for contexts are empty, the
+    contexts are []. Without such a field the record has no answer, or no contexts.
     """
     if is_chroma(table):
         return _contexts_alone(chroma_contexts(table))
@@ -105,14 +105,14 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
         record["calls"] = _calls_with_passages(table)
         contexts = _with_stored_passages(contexts, table)
     elif answer is None:
-        # next to contexts or an error, "data" and "message" are texts about the request
+        # next to contexts or an error, "data" and "message" are about the request, and hold no answer
         has_status = contexts is not None or bool(failure)
-        record.update(_record_inside(_without_status(record) if has_status else record))
+        searched = _without_status(record) if has_status else record
+        record.update(_record_inside(searched))
     if answer is not None:
         record["answer"] = answer
     if contexts is not None:
         record["contexts"] = contexts
-    # fields that are there, and empty
     if is_missing(record.get("answer")) and _has_empty_answer(record):
         record["answer"] = ""
     has_field_for_contexts = not record.keys().isdisjoint(LIST_FIELDS)
@@ -144,8 +144,8 @@ def _calls_with_passages(table: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _answer_in(table: Mapping[str, Any]) -> Any:
     """Return the first value among the fields for an answer that is not empty; None if there is none.
 
-    A table is not an answer. A list is returned, although it is not one, so that it is refused later;
-    but a list in the field "result" is passed over.
+    A table, and a list in the field "result", are not answers and are skipped. Any other list is
+    returned, so that it is refused later with a message.
     """
     for name in ANSWER_FIELDS:
         value = table.get(name)
@@ -233,8 +233,8 @@ def _record_of_messages(messages: Sequence[Any]) -> dict[str, Any]:
 def _record_of_components(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record in the output of a pipeline of Haystack; {} if it has none.
 
-    `table` is component -> its results. The contexts are the "documents" of the last component that
-    has some, and the answer is the first of the "replies" or "answers" of the last one.
+    `table` is component -> its results. The contexts are the "documents" of the last component with
+    such a list. The answer is the first entry of the last list "replies" or "answers".
     """
     record: dict[str, Any] = {}
     results_of_components = [part for part in table.values() if isinstance(part, Mapping)]
@@ -265,10 +265,10 @@ class _ListOfTexts(NamedTuple):
 
 
 def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[_ListOfTexts]:
-    """Yield each list of passages inside a value, at most six levels deep. `path` is the path of the
-    value: names of fields and numbers of entries.
+    """Yield each list of passages inside a value, at most six levels deep.
 
-    Of a list of something else only the first three entries are searched.
+    Lists inside a list of passages are left out. In any other list only the first three entries are
+    searched. `path` is the path of the value: names of fields and numbers of entries.
     """
     if len(path) > _MAX_DEPTH:
         return
