@@ -104,10 +104,9 @@ class BM25:
             (np.ones(len(columns), np.float32), columns, bounds),
             shape=(len(rows), len(self._column)),
         )
-        # bm25s is not used: its index takes up to twice the time of `_index`, and its search with
-        # numba, with which a query on 100,000 chunks takes 0.25 ms instead of 1.1, compiles for 5 to
-        # 7 seconds in each process (a sweep has many). It would pay from 6,000 queries on; on 10,000
-        # chunks, from 40,000 on.
+        # bm25s is not used: its index takes up to twice the time of `_index`. Its search is faster, but
+        # compiles for 5 to 7 seconds in each process (a sweep has many), which pays only for thousands
+        # of queries.
         # A row per word and a column per chunk: the columns of the index are the rows of this matrix.
         index = csr_matrix(self._scores, shape=(len(self._column), len(self._chunk_ids)))
 

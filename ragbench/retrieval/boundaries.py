@@ -59,7 +59,7 @@ class Borders:
         one of `headings`.
         """
         if kind not in self._cuts:
-            positions = np.asarray(self._ends(kind), dtype=np.int64)
+            positions = np.asarray(self._cut_positions(kind), dtype=np.int64)
             if self._headings and kind not in ("words", "tokens"):
                 positions = self._outside_headings(positions)
             possible_cuts = [cut for cut in self.at(positions).tolist() if cut != 0]  # 0: no cut
@@ -80,29 +80,28 @@ class Borders:
         is_after_heading = positions > ends[heading_before]
         return positions[(heading_before < 0) | is_after_heading]
 
-    def _ends(self, kind: str) -> npt.ArrayLike:
-        """Return the positions in the text after which a cut of this kind is made, in order: the
-        ends of tokens, words, sentences, lines or paragraphs. Any other `kind` is a level of
-        headings: the ends of the text before each heading of this level.
+    def _cut_positions(self, kind: str) -> npt.ArrayLike:
+        """Return the positions in the text at which it may be cut, in order: the ends of "words",
+        "sentences", "lines" or "paragraphs", or the starts of all "tokens" but the first.
+
+        Any other `kind` is a level of headings: then the positions are the ends of the text before
+        each heading of this level.
         """
         match kind:
             case "tokens":
-                # Columns of `offsets`: start and end. A cut before each token but the first is
-                # meant, and `at` cuts before the first token that starts at or after a position.
-                return self.offsets[1:, 0]
+                token_starts = self.offsets[:, 0]
+                return token_starts[1:]
             case "words":
-                # The first space after each word. `\S+(?=\s)` would find the ends of words
-                # directly, but take time that grows with the square of the length of a last word.
+                # The first space after each word; `\S+(?=\s)` would find the end of the word itself,
+                # but takes quadratic time in the length of the last word.
                 return [space.start() for space in re.finditer(r"(?<=\S)\s", self.text)]
             case "sentences":
                 return self.sentence_ends
             case "lines":
                 return [line.end for line in self._lines]
             case "paragraphs":
-                # the lines that a blank line follows
-                return [
-                    line.end for line, next_line in pairwise(self._lines) if next_line.after_blank
-                ]
+                neighbours = pairwise(self._lines)
+                return [line.end for line, next_line in neighbours if next_line.after_blank]
             case _:
                 return self._ends_before_headings(kind)
 
@@ -163,14 +162,14 @@ def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: i
 
 def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -> list[Window]:
     """Split a document into windows of at most `size` tokens, in order: a piece that is too long is
-    cut between the two sentences that are least alike.
+    cut between the two sentences that are least similar.
 
     `similarities` has one value for each border between two sentences. Neither side of a cut gets
-    less than a quarter of `size` if there is such a border. A single sentence that is too long is
-    cut between words, then tokens.
+    less than a quarter of `size`, if a border allows that. A single sentence that is too long is cut
+    between words, else between tokens.
     """
-    # Of several sentences that end before the same token the first one counts.
-    # `sentence_of_cut` is its number; the similarity with the next sentence has the same number.
+    # `sentence_of_cut`: the number of the sentence that ends at each cut, which is also the number of
+    # its similarity with the next sentence. If several sentences end before one token, the first counts.
     cuts, sentence_of_cut = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
     is_inside = (cuts > 0) & (cuts < borders.n_tokens)
     similarity_at_cut = similarities[sentence_of_cut[is_inside]]
@@ -183,7 +182,8 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
         if last - first <= size:
             windows.append((first, last))
             continue
-        cut = _weakest_cut(cuts, similarity_at_cut, first, last, max(1, size // 4))
+        quarter = max(1, size // 4)
+        cut = _weakest_cut(cuts, similarity_at_cut, first, last, quarter)
         if cut is None:  # no cut leaves a quarter of `size` on both sides: take any cut inside
             cut = _weakest_cut(cuts, similarity_at_cut, first, last, 1)
         if cut is None:  # a single sentence
@@ -241,14 +241,14 @@ def extend(
 
 
 def _last_cut(borders: Borders, name: str, last: int, limit: int) -> int:
-    """Return where a window that ends at the token `last` ends if it is extended up to `limit`: at
-    the last end of a sentence after `last` (not for the chunker "fixed"), else at the last cut
+    """Return the new end of a window that ends at the token `last` and may be extended up to `limit`.
+
+    It is the last end of a sentence between the two (not for the chunker "fixed"), else the last cut
     between tokens; `last` if there is neither.
     """
     kinds = ("tokens",) if name == "fixed" else ("sentences", "tokens")
     for kind in kinds:
         cuts = borders.cuts(kind)
-        # how many cuts are not behind the limit; the last of them is the one wanted
         n_up_to_limit = bisect_right(cuts, limit)
         if n_up_to_limit and cuts[n_up_to_limit - 1] > last:
             return cuts[n_up_to_limit - 1]

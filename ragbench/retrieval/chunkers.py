@@ -85,12 +85,12 @@ def chunk(
     before with the mean vector of the two after (the block comparison of Hearst 1997, "TextTiling",
     with sentence embeddings in place of words, as Kamradt 2023, "5 Levels of Text Splitting", has
     it). Instead of one percentile for all, a piece that is too long is cut where that similarity is
-    lowest, until all pieces fit; neither side gets less than a quarter of the size where that can
-    be had.
+    lowest, until all pieces fit; neither side gets less than a quarter of the size, if a border
+    allows that.
 
-    Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#start-end" in characters
-    of `full_text`. Of a corpus that `load_dataset` left on the disk it is, in place of a list, a
-    sequence that cuts a text when it is asked for.
+    Returns the chunks in the order of the corpus; a `chunk_id` is "doc_id#start-end" in characters
+    of `full_text`. For a corpus that `load_dataset` left on the disk, the result is not a list but a
+    sequence, which cuts a chunk when it is asked for.
 
     Raises ConfigError for an unknown name, a size below 1, an overlap outside 0 <= overlap < size,
     and pieces that are not in their document; DataError for a dataset without documents. Warns
@@ -151,11 +151,11 @@ def _cut_at_borders(
             similarities = _similarities(list(compress(texts, is_long)), model)
         for document, text, offsets in zip(documents, texts, all_offsets, strict=True):
             if len(offsets) <= size:
-                pieces = _whole(document)  # none of a blank document
+                pieces = _whole(document)  # one chunk, or none for a blank document
                 n_short += len(pieces)
             else:
                 n_long += 1
-                # they come in the order of the long texts
+                # the next one of `similarities`, which has one entry for each long text
                 similarities_of_text = next(similarities) if model is not None else None
                 windows = _windows(text, offsets, chunker, size, overlap, similarities_of_text)
                 pieces = _chunks_of_windows(document.doc_id, text, offsets, windows)
@@ -183,14 +183,19 @@ def _windows(
     overlap: int,
     similarities: FloatArray | None,
 ) -> list[Window]:
-    """Return the chunks of a text that is longer than one chunk, as ranges of its tokens.
+    """Return the chunks of a text that is longer than one chunk, as ranges of tokens (first, one after
+    the last).
 
-    `offsets` are the first and last + 1 character of its tokens. `similarities`, for "semantic"
-    only, has a value for each border between two sentences.
+    Args:
+        text: the text.
+        offsets: for each token its first character, and the one after its last.
+        chunker: the name of the chunker.
+        size, overlap: of the chunks, in tokens.
+        similarities: a value for each border between two sentences, for "semantic"; None for any
+            other chunker.
     """
     borders = Borders(text, offsets, with_headings=chunker == "markdown")
-    # room for the overlap, which is added below
-    size_without_overlap = size - overlap
+    size_without_overlap = size - overlap  # the overlap is added below
     if similarities is not None:
         windows = split_weakest_first(borders, similarities, size_without_overlap)
     else:
@@ -202,8 +207,8 @@ def _windows(
 
 
 def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]:
-    """Return the name of a chunker of ragbench as it is; of "package.module:attribute" the function
-    of the user that it names, and of a class an object of it.
+    """Return a chunker that can be used: the name of one of ragbench's chunkers unchanged; for
+    "package.module:attribute" the user's function; for a class an object of it.
 
     >>> check_chunker("markdown")
     'markdown'
@@ -283,13 +288,13 @@ def _accepted_options(function: Callable[..., Any], options: Mapping[str, Any]) 
 def _spans_of_pieces(
     pieces: Iterable[Any], document: Document, subject: str
 ) -> Iterator[tuple[int, int]]:
-    """Yield the first character and the one after the last of each piece of a document that a user's
-    function returned: a text of the document, or such a pair already.
+    """Yield (first character, one after the last) for each piece of a document that a user's function
+    returned. A piece is a text of the document, or such a pair already.
 
     `subject` names the function in error messages.
 
     Raises:
-        ConfigError: a piece is neither, or not within the document.
+        ConfigError: a piece is neither of the two, or not within the document.
     """
     search_from = 0
     for piece in pieces:

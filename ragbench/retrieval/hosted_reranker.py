@@ -190,10 +190,11 @@ class HostedReranker:
         Searches that the provider bills are counted as the output tokens of the reply.
         """
         pairs = json.loads(request.prompt)
+        question, _ = pairs[0]
         texts = [text for _, text in pairs]
         payload: dict[str, Any] = {
             "model": request.model,
-            "query": pairs[0][0],
+            "query": question,
             "documents": texts,
             self._limit: len(texts),
         }

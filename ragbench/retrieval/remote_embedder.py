@@ -128,8 +128,8 @@ class Remote:
         return np.stack([vector_of.get(text, blank) for text in texts])
 
     def _set_dimension(self, vectors: Iterable[FloatArray]) -> None:
-        """Set `dimension` to the size of the vectors; ModelError if they, or those that came before,
-        have different sizes.
+        """Set `dimension` to the size of the vectors; ModelError if they have different sizes, or another
+        size than earlier vectors.
         """
         sizes = {len(vector) for vector in vectors}
         if self.dimension:
@@ -160,8 +160,7 @@ class Remote:
         for request, vector, size in zip(requests, vectors, sizes, strict=True):
             code = _coded(vector)
             code_of[request.prompt] = code
-            # else the user wants nothing to be stored
-            if self._llm.settings.replies == "on":
+            if self._llm.settings.replies == "on":  # the user wants replies to be stored
                 n_tokens = round(reply.input_tokens * size / sum(sizes))
                 single = reply._replace(text=code, input_tokens=n_tokens, latency_s=seconds)
                 replies.store(request, single)

@@ -139,22 +139,22 @@ def make_retriever(
     language: str = "",
     fusion: str | Callable[..., Any] = "",
 ) -> Retriever:
-    """Index `chunks`, and return the retriever of that name that searches them.
+    """Index `chunks`, and return the retriever that searches them.
+
+    `name` is "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or
+    "hybrid:<embedder>", where the embedder is anything that `load_embedder` takes: "dense:minilm",
+    "hybrid:wordllama", "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine".
+    "sparse:<model>" (`Sparse`) and "late:<model>" (`Late`) name a folder or a model of the hub.
+
+    A retriever of your own is a class, or a function, that returns a `Retriever` for the chunks, or
+    "package.module:attribute", which names one. A `Retriever` that is made already is returned
+    unchanged. A retrieval model of BEIR, or an `EvaluateRetrieval` of one, is used, too.
 
     `embedder` is the embedder of "dense" or "hybrid": a name or an object, as `load_embedder` takes
     it. An object that embeds texts, in place of the name, means "dense" with this embedder.
 
     `language` is the language of the chunks: a code such as "de", "none", or "" to detect it.
     `fusion` is how a hybrid puts its two rankings together (`Hybrid`); others have one ranking.
-
-    "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>",
-    where the embedder is anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
-    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine". "sparse:<model>" (`Sparse`)
-    and "late:<model>" (`Late`) name a folder or a model of the hub.
-
-    A retriever of your own is a class, or a function, that returns a `Retriever` for the chunks, or
-    "package.module:attribute", which names one; a `Retriever` that is made already is taken as it
-    is, and so is a retrieval model of BEIR, or an `EvaluateRetrieval` of one.
 
     >>> make_retriever("bm25", [Chunk("d1#0", "d1", 0, 6, "a text")])
     BM25(1 chunk)

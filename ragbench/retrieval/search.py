@@ -29,8 +29,9 @@ def retrieve(
 ) -> Run:
     """Search so deep that enough documents remain when several chunks of one document count once.
 
-    `depth` chunks per query; queries whose chunks come from fewer than `documents` documents are
-    searched deeper, all in one batch, until they have as many or nothing more matches.
+    The first search returns `depth` chunks per query. Queries whose chunks come from fewer than
+    `documents` documents are searched deeper, all in one batch, until they have as many or nothing
+    more matches.
 
     `queries` are {query_id: text}, the queries of a dataset, or texts, which are then their own ids.
     `chunks` are those that the retriever was made from; the retrievers of ragbench know theirs.
@@ -51,7 +52,7 @@ def retrieve(
     queries = as_queries(queries)
     searched: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
     by_id = chunks_by_id(searched)
-    # how many documents each query is to have; a small corpus may have fewer than `documents`
+    # documents that each query needs; a small corpus has fewer than `documents`
     n_expected = _n_documents(searched, documents)
     run = _searched_and_checked(retriever, queries, depth)
     while depth < len(by_id):
@@ -60,7 +61,7 @@ def retrieve(
             may_match_more = len(scores) == depth  # else the search has returned all its matches
             if not may_match_more:
                 continue
-            # of a chunk that is not among `chunks`: None
+            # None for a chunk that is not among `chunks`
             doc_ids = {getattr(by_id.get(chunk_id), "doc_id", None) for chunk_id in scores}
             if len(doc_ids) < n_expected:
                 to_search_deeper[query_id] = queries[query_id]
@@ -68,7 +69,7 @@ def retrieve(
             break
         depth = min(4 * depth, len(by_id))
         deeper = _searched_and_checked(retriever, to_search_deeper, depth)
-        run = {**run, **deeper}  # a query keeps its place
+        run = {**run, **deeper}  # deeper results replace earlier ones, in the same order
     return run
 
 

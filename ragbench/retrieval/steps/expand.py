@@ -57,7 +57,7 @@ class Expansion:
         k: int,
         tokenizer: str,
     ) -> None:
-        """Keep the chunks and texts of the passages; a passage is made when it is first asked for.
+        """Prepare the step. (A passage is cut from its document when it is first asked for.)
 
         Args:
             chunks: all chunks of the corpus.
@@ -115,16 +115,15 @@ class Expansion:
         return [self._passages_of(chunk.doc_id)[chunk.chunk_id] for chunk in chunks]
 
     def _merged(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Join the found chunks that are neighbours in their document; return the passages, best first.
+        """Return the passages that found chunks give if neighbours in a document are joined, best first.
 
-        `chunks` are the found ones, best first. A passage has the rank of the best of its chunks. Ids of
-        passages of several chunks are added to `joined`.
+        `chunks` are the found chunks, best first. A passage has the rank of its best chunk. The id of a
+        passage of several chunks is added to `joined`.
         """
         # neighbours of each document, without regard to their ranks
         groups: list[list[Chunk]] = []
         for doc_id, chunks_of_document in grouped(chunks, lambda chunk: chunk.doc_id).items():
             groups += self._neighbours(doc_id, {chunk.chunk_id for chunk in chunks_of_document})
-        # the groups in the order of the best chunk of each
         rank = {chunk.chunk_id: number for number, chunk in enumerate(chunks)}
         groups.sort(key=lambda group: min(rank[chunk.chunk_id] for chunk in group))
         passages = []
@@ -162,8 +161,8 @@ class Expansion:
         return self._passages[doc_id]
 
     def _ranges(self, chunks: Sequence[Chunk], document: Document) -> list[Range]:
-        """Return for each chunk of a document the range of characters (start, end) that is handed over in
-        its place. `chunks` are all chunks of the document, in its order.
+        """Return for each chunk of a document the range of characters (start, end) of the passage that
+        takes its place. `chunks` are all chunks of the document, in its order.
         """
         text = document.full_text
         number = int(self._step.number)  # the N of "window:N" and "parent:N"; 0 without one
@@ -205,8 +204,8 @@ def _range_of(chunks: Sequence[Chunk]) -> Range:
 def _ranges_of_groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: str) -> list[Range]:
     """Return for each chunk of a document the range of characters of its group.
 
-    A group is as many chunks in a row as have at most `size` tokens together; a longer chunk is a
-    group by itself. Groups are filled from the first chunk on.
+    Chunks in a row form a group as long as they have at most `size` tokens together. A chunk with more
+    tokens is a group by itself.
 
     Args:
         chunks: all chunks of the document, in its order.
@@ -217,7 +216,7 @@ def _ranges_of_groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: 
     [offsets] = token_offsets([text], tokenizer)
     starts = [chunk.start for chunk in chunks]
     ends = [chunk.end for chunk in chunks]
-    # of each chunk the first token and the one after the last
+    # for each chunk its first token, and the one after its last
     firsts, lasts = token_ranges(offsets, starts, ends)
     groups: list[list[Chunk]] = []
     first_token_of_group = 0  # of the last group in `groups`

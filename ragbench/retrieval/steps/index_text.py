@@ -38,10 +38,11 @@ def index_texts(
     index_text: str | Callable[..., Any],
     llm: LLMLike = "",
 ) -> tuple[Sequence[Chunk], list[Completion]]:
-    """Return the chunks with the indexed texts in place of their own, and a model's replies for
-    them.
+    """Return the chunks with the indexed texts in place of their own, and the replies of a model
+    that wrote for them ([] without one).
 
-    Before the text of a chunk, and an empty line, is put, `index_text` being
+    The indexed text of a chunk is a beginning, an empty line and the chunk's text. The beginning
+    depends on `index_text`:
 
     - "title": the title of its document, or else its first heading;
     - "headings": that title, if there is one, and the headings above the chunk, from the highest
@@ -49,9 +50,9 @@ def index_texts(
       begins and no heading of its level or a higher one comes between, nor begins the chunk;
     - "summary:<llm>": one or two sentences by a language model, which reads the document (of one
       with more than 20,000 characters those around the chunk);
-    - a function of a chunk and its document, which returns the whole indexed text.
+    - a function of a chunk and its document returns the whole indexed text itself.
 
-    A title or heading that the chunk itself holds is left out, and a chunk without any keeps its
+    A title or heading that the chunk itself holds is left out. A chunk without a beginning keeps its
     text. Ids and ends of the chunks stay.
 
     >>> text = "# Rails\\n\\nIt opened in 1881.\\n\\n## Gauge\\n\\nIt is narrow."
@@ -124,16 +125,15 @@ class _TextsBelowHeadings:
             self._doc_id = chunk.doc_id
             self._headings = [*_headings(document.full_text)]
         above = []
-        if document.title:  # `full_text` begins with the title
+        if document.title:  # the full text begins with it
             above.append(_Heading(0, len(document.title), 0, document.title))
         if self._with_headings:
             above += _headings_above(self._headings, chunk)
-        # "title" of a document without one: its first heading
-        elif not above:
+        elif not above:  # a document without a title: its first heading takes the place
             above = self._headings[:1]
         # a title or heading that ends later is part of the chunk's own text
         texts = [heading.text for heading in above if heading.end <= chunk.start]
-        # a heading often repeats the title
+        # without repetitions: a heading often repeats the title
         distinct_texts = dict.fromkeys(texts)
         return _with_prefix(" > ".join(distinct_texts), chunk)
 

@@ -20,9 +20,8 @@ def ask_model(llm: LLMLike, prompts: Sequence[str], label: str, **asking: Any) -
     """Return one completion for each prompt; `asking` are options of `generate_many`.
 
     Raises:
-        ModelError: a request failed. A search in which some questions or chunks lack the step would
-            be another one than was asked for; what came back is stored, so the same call asks for the
-            rest alone.
+        ModelError: a request failed. The results would be wrong if some questions or chunks lacked the
+            step. The replies that came back are stored, so the same call requests only the rest.
     """
     replies = generate_many(load_llm(llm), prompts, system=STEP_SYSTEM, label=label, **asking)
     failed = [

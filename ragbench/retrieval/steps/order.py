@@ -42,9 +42,9 @@ def rerank(
     comparing vectors, so it gets the results of a first search, for example 100 chunks. `model` is
     the folder of a sentence-transformers CrossEncoder or its name on the hub
     ("cross-encoder/ms-marco-MiniLM-L6-v2"). Scores are the model's own (usually 0 to 1, or logits);
-    all pairs go to it in one batch, and they are kept in the cache. `run` is not changed. With a
-    `depth` it reads the first `depth` chunks of each query alone (0 = all); the others follow in
-    their order, with scores that are 1, 2, ... below the lowest of those.
+    all pairs go to it in one batch, and the scores are kept in the cache. `run` is not changed. With a
+    `depth` the model reads only the first `depth` chunks of each query (0 = all). The others follow in
+    their order; their scores are the lowest of the model's minus 1, 2, ...
 
     "cohere:<model>", "voyage:<model>" and "jina:<model>" are asked over HTTP
     (`ragbench.retrieval.hosted_reranker`), as is a `HostedReranker`, which keeps its replies;
@@ -137,11 +137,11 @@ def _scores(
 
 
 def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
-    """Return the reranker that `model` is or names.
+    """Return a reranker that is ready for use; None if `model` is the folder of a cross-encoder or its
+    name on the hub, which is not loaded here.
 
-    That is a `HostedReranker`, which asks a server; or the object or function of a user, imported if
-    it is named. None means that `model` is the folder of a cross-encoder or its name on the hub, which
-    is not loaded here.
+    For a hosted model ("cohere:<model>") return its `HostedReranker`. For an object or function of the
+    user, or "package.module:attribute", which names one, return this object or function.
 
     Raises:
         ConfigError: `model` is none of these.
@@ -153,7 +153,6 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
     user_model: Any = model
     if isinstance(model, str) and is_import(model):
         user_model = imported(model, "reranker")
-    # a class: an object of it is the reranker
     if isinstance(user_model, type):
         user_model = user_model()
     is_name = isinstance(user_model, str) and bool(user_model.strip())

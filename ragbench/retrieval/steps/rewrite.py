@@ -83,14 +83,14 @@ def wordings(
     `generate_many`.
 
     - "": the question.
-    - "hyde": a passage that could answer it, in its place.
+    - "hyde": a passage that could answer it, in place of the question.
     - "several:N": the question, then N other wordings of it.
     - "step_back": the question, then a more general one.
     - "decompose": the question, then at most 4 simpler ones.
-    - a function of a question: a text, or several, in its place.
+    - a function of a question: the text or texts that it returns, in place of the question.
 
-    A wording that is the question again, or another one, in other letters or blanks counts once. Where a
-    reply is empty the question alone is searched for. The rankings of several texts become one by
+    Wordings that differ only in case or blanks count once. If a reply is empty, the question alone is
+    searched for. The rankings of several texts become one by
     the step `fusion`; rerankers, diversity and answers take the question itself.
 
     >>> from ragbench.llms import ScriptedLLM

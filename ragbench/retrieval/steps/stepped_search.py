@@ -208,12 +208,12 @@ class Search:
         """Search, and return stage -> its run (query_id -> id -> score, best first), in order.
 
         The stages are "search", then "reranker", "diversity" and "expand" as far as they are set.
-        The passages of the last one are handed over to the answer.
+        The passages of the last stage are the contexts of the answer.
 
         Args:
             queries: query_id -> question.
-            wordings: query_id -> the texts that are searched for in the place of the question; a
-                question that is not in it is searched for itself.
+            wordings: query_id -> the texts that are searched for in place of the question. A
+                question without an entry is searched for itself.
             asking: options of `generate_many`, for a reranker of a server.
         """
         steps, chunks = self._steps, self._chunks

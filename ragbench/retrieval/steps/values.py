@@ -92,8 +92,10 @@ class StepValue(NamedTuple):
 
 
 def read_step(parameter: str, value: Any) -> StepValue:
-    """Return the value of a step's parameter, parsed: "name:5" into name and number, "name:text" into
-    name and text; a function, or "package.module:attribute", into that function. "" has no name.
+    """Return the parsed value of a step's parameter.
+
+    "name:5" has a name and a number, "name:text" a name and a text. A function, or
+    "package.module:attribute", which names one, has the name "function". "" has the name "".
 
     >>> read_step("fusion", "rrf:1")
     StepValue(name='rrf', number=1, function=None, text='')
