@@ -152,9 +152,9 @@ def _read_prices(file: Path, changed: float) -> dict[str, Price]:
     except ValidationError as exc:
         error = exc.errors()[0]
         raise ConfigError(
-            f"{file}: {' '.join(map(str, error['loc']))}: {error['msg']}; expected `checked = "
-            '<date>`, then [models] with "provider:model" = { input = 3.0, output = 15.0 } in '
-            f"dollars per million tokens; see {_TABLE}"
+            f"{file}: {' '.join(map(str, error['loc']))}: {error['msg']}; expected [models], then "
+            '"provider:model" = { input = 3.0, output = 15.0 } in dollars per million tokens; see '
+            f"{_TABLE}"
         ) from None
 
 
@@ -166,5 +166,5 @@ def _complete(price: Price) -> Price:
 
 
 class _PriceFile(BaseModel):
-    checked: datetime.date
+    checked: datetime.date | None = None  # when the prices were looked up last
     models: dict[Annotated[str, Field(pattern=":")], Annotated[Price, AfterValidator(_complete)]]

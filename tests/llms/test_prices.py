@@ -72,11 +72,17 @@ def test_the_users_table_goes_first_and_may_change(llm_environment: Any, tmp_pat
     assert llms.cost_of(completion("openai:gpt-4o-mini")) == pytest.approx(0.00054)
 
 
+def test_a_users_table_needs_no_more_than_its_models(llm_environment: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[models]\n"mine:large" = { input = 1.0, output = 2.0 }\n')
+    llm_environment.setenv("RAGBENCH_PRICES", str(tmp_path / "mine.toml"))
+    assert llms.cost_of(completion("mine:large")) == pytest.approx(0.0028)
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "not toml =",
-        "[models]",
+        "checked = 2026-01-02",
         'checked = 2026-01-02\n[models]\n"openai:m" = 3',
         'checked = 2026-01-02\n[models]\n"openai:m" = { input = 1 }',
         'checked = 2026-01-02\n[models]\n"openai:m" = { input = -1, output = 1 }',
