@@ -185,7 +185,7 @@ def loaded_by(code: str) -> list[str]:
         ("rb.compare", 17),
         ("rb.chunk", 28),
         ("rb.retrieve", 25),
-        ("rb.load_llm", 34),
+        ("rb.load_llm", 35),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:

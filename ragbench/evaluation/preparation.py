@@ -20,6 +20,7 @@ from ragbench.evaluation.trial import try_functions
 from ragbench.evaluation.wordings import measures_of, wordings_of
 from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.llms import check_servers, load_llm
+from ragbench.llms.prices import prices
 from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
 from ragbench.metrics.safety import load_detector
 from ragbench.metrics.safety.secrets import missing_extra
@@ -46,13 +47,14 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     Raises:
         DataError: nothing to ask.
         ConfigError: a gate that could never pass, or of a perspective that is left out or has no
-            labels.
+            labels; a wrong table of prices.
         MissingExtraError: the extra `safety` is not installed, and the perspective is named, or
             there is nothing but safety samples.
         ModelError: the support model could not be loaded, or the judge's server takes no
             connections.
         ComparisonError: a baseline of other data.
     """
+    prices()  # raises, before anything is paid for, if the user's table is wrong
     if not isinstance(spec.judge, str):
         spec = spec.replaced(judge=load_llm(spec.judge))
     measures = load_measures(spec.measures)

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.extension import takes
+from ragbench.llms.costs import check_price, within_budget
 from ragbench.llms.dry_run import active_dry_run
-from ragbench.llms.environment import TIMEOUT_S
+from ragbench.llms.environment import TIMEOUT_S, current_settings
 from ragbench.llms.failures import RequestError
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.progress import ThreadedCalls, progress_bar
@@ -57,7 +58,8 @@ def generate_many(
         label: the text before the progress bar, which appears after two seconds.
 
     Raises:
-        ConfigError: an argument is invalid, or no request can be made of it.
+        ConfigError: an argument is invalid, or no request can be made of it; a maximum cost is set,
+            and the price of the model is unknown.
 
     >>> from ragbench.llms import ScriptedLLM
     >>> [reply.text for reply in generate_many(ScriptedLLM(["one", "two"]), ["first?", "second?"])]
@@ -88,7 +90,7 @@ def generate_many(
         n_at_once = min(n_threads, len(pending))
         call = _call_of_provider(llm, requests, timeout_s, stop, n_at_once)
     else:
-        call = _call_of_user_model(llm, options)
+        call = _call_of_user_model(llm, requests, options, timeout_s, stop)
     try:
         with progress_bar(len(requests), label or llm.name, "replies", initial=len(known)) as bar:
             received = _send_all(pending, call, llm.name, n_threads, bar)
@@ -116,20 +118,37 @@ def _call_of_provider(
     )
 
 
-def _call_of_user_model(llm: LLM, options: Mapping[str, Any]) -> Callable[[_Pair], Completion]:
-    """Return a function that asks a user's model for the completion of a pair (prompt, sample).
+def _call_of_user_model(
+    llm: LLM,
+    requests: Mapping[_Pair, Request],
+    options: Mapping[str, Any],
+    timeout_s: float,
+    stop: threading.Event,
+) -> Callable[[_Pair], Completion]:
+    """Return a function that asks a user's model for the completion of a pair (prompt, sample), within
+    the budget.
 
     `schema` and `sample` are passed only to a `generate` that takes them.
+
+    Args:
+        requests: (prompt, sample) -> its request, by which its highest cost is known.
+        options: of `generate`.
+        timeout_s, stop: as in `within_budget`.
     """
     accepted = dict(options)
     if "schema" in options and not takes(llm.generate, "prompt", options=[*options]):
         del accepted["schema"]  # prompts state the form of their reply, too
     takes_sample = takes(llm.generate, "prompt", options=[*accepted, "sample"])
+    settings = current_settings()
 
     def call(pair: _Pair) -> Completion:
         text, sample = pair
         extra: dict[str, Any] = {"sample": sample} if sample and takes_sample else {}
-        return _checked(llm, llm.generate(text, **accepted, **extra))
+
+        def send() -> Completion:
+            return _checked(llm, llm.generate(text, **accepted, **extra))
+
+        return within_budget(requests[pair], send, settings, timeout_s, stop, users_model=llm.name)
 
     return call
 
@@ -220,13 +239,18 @@ def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pai
     Args:
         llm: the model; only a model of a provider has stored replies, a user's has none.
         requests: (prompt, sample) -> its request.
+
+    Raises:
+        ConfigError: a maximum cost is set, and the price of the model is unknown.
     """
     # one for each request; None = it has to be sent
     completions: Sequence[Completion | None] = [None] * len(requests)
     if isinstance(llm, StoredLLM):
         completions = llm.known([*requests.values()])  # it adds the stand-ins of a dry run
-    elif plan := active_dry_run():
-        completions = plan.complete(llm.name, [*requests.values()], completions, shared=False)
+    else:
+        check_price(llm.name, current_settings())
+        if plan := active_dry_run():
+            completions = plan.complete(llm.name, [*requests.values()], completions, shared=False)
     known = {}
     for pair, completion in zip(requests, completions, strict=True):
         if completion is not None:

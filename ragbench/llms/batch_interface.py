@@ -14,12 +14,13 @@ from threading import Event
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.groups import grouped
+from ragbench.llms.costs import bound_of, charged
 from ragbench.llms.dry_run import STAND_IN
 from ragbench.llms.failures import RequestError, RetryPolicy
 from ragbench.llms.http import Outcomes
 from ragbench.llms.prices import BATCH_PRICE
 from ragbench.llms.providers import stored_llm
-from ragbench.llms.stored_llm import StoredLLM, bound_of, charged, storable
+from ragbench.llms.stored_llm import StoredLLM, storable
 from ragbench.store import budgets, digest, replies, submissions
 from ragbench.store.replies import EMBEDDING, Reply, Request
 from ragbench.store.submissions import Batch

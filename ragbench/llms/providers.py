@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown, warn_user
 from ragbench.extension import FORM, check_call, imported, is_import, object_name
 from ragbench.llms.anthropic import Claude
+from ragbench.llms.costs import check_price
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import Settings, current_settings
 from ragbench.llms.http import Server, address
@@ -169,15 +170,16 @@ def check_llm(name: str | LLM | Callable[[str], Any]) -> LLM:
     """Return the model of that name; ConfigError when it could not be asked: unknown provider, no
     model, no key.
 
-    Also when a maximum cost is set and the model's price is unknown. Nothing is sent.
+    Also when the user's table of prices is wrong, or a maximum cost is set and the model's price is
+    unknown. Nothing is sent.
 
     >>> check_llm("openai:")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: 'openai:' names no model; write openai:<model>
     """
     model = load_llm(name)
-    if isinstance(model, StoredLLM):
-        model.check_budget()
+    settings = model.settings if isinstance(model, StoredLLM) else current_settings()
+    check_price(model.name, settings)
     return model
 
 

@@ -2,31 +2,25 @@
 stored before use.
 """
 
-import datetime
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, warn_user
 from ragbench.hints import suggesting
+from ragbench.llms.costs import check_price, within_budget
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import TIMEOUT_S, Settings, current_settings
 from ragbench.llms.failures import RequestError, RetryPolicy, scrubbed
 from ragbench.llms.pace import Pace
-from ragbench.llms.prices import price_of
-from ragbench.store import budgets, replies
+from ragbench.store import replies
 from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
 from ragbench.text import without_surrogates
 from ragbench.types import Completion
 
 Schema = Mapping[str, Any] | None
-
-# What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in
-# tokens.
-_AROUND = 1000
 
 
 @suggesting()
@@ -231,20 +225,10 @@ class StoredLLM:
             return reply
 
     def check_budget(self) -> None:
-        """Raise ConfigError if a maximum cost is set and this model's price is unknown, unless that
-        is allowed.
+        """Raise ConfigError if the user's table of prices is wrong, or if a maximum cost is set and
+        this model's price is unknown, unless that is allowed.
         """
-        settings = self.settings
-        if settings.max_cost is None or settings.allow_unpriced or price_of(self.name) is not None:
-            return
-        entry = f'"{self.name}" = {{ input = 3.00, output = 15.00 }}'
-        raise ConfigError(
-            f"a maximum cost is set, but the price of {self.name} is unknown. Write it into a "
-            f"file, in dollars per million tokens: checked = {datetime.date.today()}, then "
-            f"[models], then {entry}; and name that file in RAGBENCH_PRICES. Or continue with "
-            "--allow-unpriced (RAGBENCH_ALLOW_UNPRICED=1), which leaves this model out of the "
-            "maximum"
-        )
+        check_price(self.name, self.settings)
 
     def send(
         self,
@@ -278,77 +262,20 @@ class StoredLLM:
     def _in_turn(
         self, request: Request, timeout_s: float, stop: threading.Event, n_at_once: int
     ) -> Reply:
-        """Send a request once its server may get one more."""
+        """Send a request once its server may get one more, within the budget."""
         with self._pace.turn(timeout_s, stop, n_at_once) as allowed_s:
-            return self._within_budget(request, allowed_s, stop)
-
-    def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
-        """Send a request within the budget, and return the reply.
-
-        Before it is sent, its highest possible cost is reserved in the budget; afterwards the actual cost
-        replaces it. Without a maximum cost, or for a free model, the request is only sent.
-        """
-        has_maximum = self.settings.max_cost is not None
-        highest_cost = bound_of(request) if has_maximum else 0.0  # 0 without a price, too
-        if not highest_cost:
-            reply: Reply = self.client.send(request, timeout_s)
-            return reply
-        reservation = self._reserve(request, highest_cost, timeout_s, stop)  # waits for room
-        cost = highest_cost  # assumed paid until the outcome is known
-        answered = False
-        try:
-            reply = self.client.send(request, timeout_s)
-            cost = charged(request, reply)
-            answered = True
-            return reply
-        except RequestError as exc:
-            if not exc.paid:  # the provider certainly charges nothing
-                cost = 0.0
-            raise
-        finally:
-            # if settling fails, the budget keeps counting the highest cost, and the reply is not lost
-            with suppress(StoreError):
-                budgets.settle(reservation, cost, answered=answered)
-
-    def _reserve(
-        self, request: Request, highest_cost: float, timeout_s: float, stop: threading.Event
-    ) -> int:
-        """Reserve the highest possible cost of a request in the budget, and return the id of the
-        reservation.
-
-        While the reservations of requests on their way leave no room, wait for these requests, which
-        mostly cost less than is reserved for them.
-
-        Raises:
-            RequestError: the budget has no room even if these requests cost nothing.
-            InterruptedError: `stop` is set.
-        """
-        settings = self.settings
-        maximum = settings.max_cost or 0.0
-        # it lasts a minute longer than the request may take; then a killed process has left it
-        lasts_s = timeout_s + 60.0
-        while not stop.is_set():
-            reservation = budgets.reserve(
-                settings.budget, highest_cost, maximum, lasts_s, request.key
+            return within_budget(
+                request,
+                lambda: self._sent_once(request, allowed_s),
+                self.settings,
+                allowed_s,
+                stop,
             )
-            if reservation is None:  # there is no room at all
-                raise self._over_budget(highest_cost, maximum)
-            if reservation:  # its id
-                return reservation
-            stop.wait(0.1)  # 0: there is no room yet
-        raise InterruptedError("stopped")
 
-    def _over_budget(self, highest_cost: float, maximum: float) -> RequestError:
-        """Return the failure of a request whose highest cost would pass the maximum."""
-        settings = self.settings
-        spent = budgets.spent(settings.budget)
-        return RequestError(
-            f"budget: {self.name} may cost {highest_cost:.4f} dollars for this request, "
-            f"and {spent.settled:.4f} of {maximum:.2f} are "
-            f"spent{spent.lost_in_words}; {settings.kept} with a higher maximum",
-            FailureKind.BUDGET,
-            stop=True,
-        )
+    def _sent_once(self, request: Request, timeout_s: float) -> Reply:
+        """Send a request once, and return the reply."""
+        reply: Reply = self.client.send(request, timeout_s)
+        return reply
 
     def _completion(self, reply: Reply, *, cached: bool) -> Completion:
         """Return a reply as a completion of this model; a cached one has taken no time."""
@@ -368,23 +295,6 @@ def storable(reply: Reply) -> Reply:
     return reply._replace(
         text=without_surrogates(reply.text), served=without_surrogates(reply.served)
     )
-
-
-def bound_of(request: Request) -> float:
-    """Return the most that a request may cost; 0 without a price."""
-    price = price_of(request.name)
-    if price is None:
-        return 0.0
-    # more than any tokenizer makes of it: no token is shorter than a byte
-    return price.cost(request.n_bytes + _AROUND, request.max_tokens)
-
-
-def charged(request: Request, reply: Reply) -> float:
-    """Return the cost of an answered request; its bound if the reply has no usage figures."""
-    price = price_of(request.name)
-    if price is None or not price.has_usage(reply.input_tokens, reply.output_tokens):
-        return bound_of(request)
-    return price.cost(reply.input_tokens, reply.output_tokens)
 
 
 def _ends(prompt: str) -> str:

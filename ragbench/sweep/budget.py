@@ -100,8 +100,8 @@ def stop_message(settings: Settings, unfinished: int) -> str:
         kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"
     else:
         kept = (
-            "All paid replies are stored: the same command with a higher --max-cost continues "
-            "from there and pays for nothing twice"
+            "All paid replies of providers are stored: the same command with a higher --max-cost "
+            "continues from there and pays for none of them twice"
         )
     return (
         f"the maximum cost of {settings.max_cost or 0:.2f} dollars is "

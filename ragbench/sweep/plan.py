@@ -23,6 +23,7 @@ from ragbench.llms import (
 )
 from ragbench.llms.batch_interface import FORGET
 from ragbench.llms.environment import in_force
+from ragbench.llms.prices import prices
 from ragbench.retrieval.hosted_reranker import is_hosted
 from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, summary_llm
 from ragbench.statistics.thresholds import MARGIN
@@ -153,6 +154,7 @@ def open_sweep(
         only: chooses configurations (`chosen`); "" chooses all.
         settings: of the calls of models.
     """
+    prices()  # raises, before anything is paid for, if the user's table is wrong
     with in_force(settings):
         grid = read_grid(grid_file, overrides)
     names = chosen(grid, only)

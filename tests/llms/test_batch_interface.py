@@ -25,8 +25,8 @@ from ragbench.llms import (
     load_llm,
     pending_batches,
 )
+from ragbench.llms.costs import bound_of
 from ragbench.llms.environment import in_force
-from ragbench.llms.stored_llm import bound_of
 from ragbench.store import budgets, replies, submissions
 from ragbench.store.replies import Request
 from ragbench.store.submissions import Batch
@@ -168,7 +168,7 @@ PROGRAM = """
 import sys
 from ragbench.llms import Settings, answer_in_batches, batch_interface, load_llm
 from ragbench.llms.environment import in_force
-from ragbench.llms.stored_llm import bound_of
+from ragbench.llms.costs import bound_of
 batch_interface.POLL_S = 0.01
 llm = load_llm(sys.argv[1])
 with in_force(Settings(max_cost=1.0, budget="killed")):
