@@ -58,8 +58,8 @@ def eval_command(
     documents, system or options. A single --query is only shown, unless --output is given,
     and passes where --expected-doc is among the first 5 documents.
     Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline, 2
-    nothing could be evaluated or the judge failed on more than 20 % of the answers, 130
-    interrupted.
+    nothing could be evaluated or the judge failed on more than 20 % of the answers, 3 the maximum
+    cost stopped it, 130 interrupted.
 
     Questions:
         test_set: A test-set file, a folder, or a dataset's name.
@@ -92,6 +92,8 @@ def eval_command(
 
     Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.3"
     """
+    from ragbench.llms.costs import watching_budget
+
     if auto_generate_datasets:
         _check_test_set_is_open(test_set, query)
         from ragbench.cli.fresh import fresh_testset
@@ -119,14 +121,18 @@ def eval_command(
             return 0
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
-        result = _evaluate(
-            _Evaluation(data, system, spec, pipeline_settings),
-            path,
-            has_output=bool(output),
-            force=force,
-            anew=requests.no_cache,
-        )
+        with watching_budget() as not_sent:
+            result = _evaluate(
+                _Evaluation(data, system, spec, pipeline_settings),
+                path,
+                has_output=bool(output),
+                force=force,
+                anew=requests.no_cache,
+            )
         _print_result(result, path, verbose=verbose, as_json=as_json)
+        if not_sent:
+            typer.echo(f"Stopped by the maximum cost: {printable(not_sent[0])}", err=True)
+            return 3
         _check_measured(result)
     return 0 if result.passed else 1
 
