@@ -238,8 +238,8 @@ def _failure_out_of_bounds(kind: FailureKind | None, reason: str) -> RequestErro
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """Return an error or a line of a log without any key, as it is or as JSON, URLs and their
-    queries write it.
+    """Return a text (an error, a line of a log) with each key replaced by ***, also in the forms in which
+    JSON, URLs and their queries write it.
 
     A key of fewer than 6 characters ("1", "none", as local servers take them) is a word, and stays.
     Replies are never passed through this function: a system's words are not changed.

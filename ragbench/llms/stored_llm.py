@@ -239,9 +239,9 @@ class StoredLLM:
     ) -> Reply:
         """Return the reply of the provider to a request, without storing it.
 
-        The request waits for its turn (`n_at_once` requests are sent together with it) and for room in
-        the budget, and is sent again if its failure may be of short duration. The reply has no lone
-        surrogates, so that it can be stored.
+        The request waits for its turn among the `n_at_once` requests that are sent together, and for
+        room in the budget. It is sent again if its failure may be of short duration. The reply has no
+        lone surrogates, so that it can be stored.
 
         Raises:
             RequestError: no reply came, or the budget has no room; the message holds no secret.

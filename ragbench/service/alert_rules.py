@@ -554,8 +554,8 @@ def _message(
 ) -> tuple[str, str] | None:
     """Return the kind and the title of the alert to send; None for no alert.
 
-    A first breach is a "breach", one that goes on a "reminder" when that is due, and the end of it a
-    "recovery".
+    The kind is "breach" if the rule is breached and was not before, "reminder" if the breach goes on and
+    a reminder is due, and "recovery" if the breach is over.
     """
     # the breach that earlier alerts reported and that is not over; None = there is none
     episode = _open_episode(connection, rule, subject)

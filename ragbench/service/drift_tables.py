@@ -81,8 +81,8 @@ def cost_per_hundred(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def category_rates(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the fraction of questions that passed, by configuration and category: the newest seven
-    runs next to all before. No row if no run has categories.
+    """Return the fraction of questions that passed, by configuration and category, in the newest seven runs
+    and in all earlier runs. The table has no row if no run has categories.
 
     Args:
         runs: as from `history`; `categories` is category -> [pass rate, number of questions].

@@ -299,9 +299,9 @@ def _cases_of(result: Result) -> Iterable[Case]:
 def _names_over_time(result: Result, folder: Path | None, series: str) -> dict[str, str]:
     """Return the names of a result over time: {"series": ..., "configuration": ...}.
 
-    The configuration is the result's name in a sweep, else the name of its system. The series is
-    `series`, or the one that was set when the result was made, or else the name of the sweep's folder,
-    or the dataset and the system of an evaluation.
+    The configuration is the result's name in a sweep, else the name of its system. The series is the
+    first of these that is not "": `series`; the series that was set when the result was made; the name
+    of the sweep's folder, or the dataset and system of an evaluation.
     """
     config = result.config
     if config.get("source"):  # a sweep

@@ -429,8 +429,8 @@ def _schedules_of_clients(connection: Connection, row: Row[Any]) -> Iterator[dic
 def _with_default_system(command: Sequence[str], folder: Path, root: Path) -> list[str]:
     """Return the command for a client, with a system if an automatic evaluation names none.
 
-    The system is the first of these: systems/default.toml or .jsonl in the client's `folder`, those in
-    the server's `root`, bm25. Any other command is returned unchanged.
+    The system is the first of these that exists: systems/default.toml or .jsonl in the client's
+    `folder`, the same files in the server's `root`, bm25. Any other command is returned unchanged.
     """
     # the system is the only argument of an evaluation that is not an option
     names_system = any(not word.startswith("-") for word in command[1:])
