@@ -35,7 +35,7 @@ def attach(
     """Return `__getattr__`, `__dir__` and `__all__` for a package whose names are listed in its stub, the
     file `__init__.pyi`. A module of the package is imported when one of its names is first used.
 
-    Public functions explain calls that do not fit (`ragbench.hints`). In a package without a stub a
+    Public functions explain calls that do not fit (`ragbench.hints.calls`). In a package without a stub a
     function needs the decorator `explaining_calls` for this.
 
     Args:
@@ -164,7 +164,7 @@ def _explain_calls(module: ModuleType) -> None:
             functions[name] = vars(module)[name]
     if not functions:
         return
-    from ragbench.hints import explaining_calls, explains_calls
+    from ragbench.hints.calls import explaining_calls, explains_calls
 
     for name, function in functions.items():
         if not explains_calls(function):
@@ -172,33 +172,45 @@ def _explain_calls(module: ModuleType) -> None:
 
 
 def _hint_of_name(package: str, name: str) -> str:
-    """Return what to use in place of a name that does not exist in a package, as the end of a sentence,
-    such as "; use rb.evaluate"; "" if nothing is meant.
+    """Return the end of a sentence about a name that a package does not have: what to use in its place,
+    such as "; use rb.evaluate", else the names that the package has.
     """
-    from ragbench.hints import hint_of  # only for the message: the first import is light
+    from ragbench.hints.similar_names import (
+        hint_of,  # only for the message: the first import is light
+    )
 
     is_root = package == _ROOT
-    # a name that people expect -> what to write; those of the package itself win
-    calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
-    is_plain = name.casefold() not in calls and not name.startswith("_")  # no call is known for it
     if not is_root and name in _names_of.get(_ROOT, ()):
         return f"; use rb.{name}"
-    if is_plain:
-        for inner, names in _names_of_submodules().items():  # public module -> its names
-            if name in names:
-                return f"; use rb.{inner}.{name}"
-        call = _further_call_of[_ROOT](name)
+    # a name that people expect, in lower case -> what to write; the package's own calls win
+    calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
+    is_unexpected = name.casefold() not in calls and not name.startswith("_")
+    if is_unexpected:
+        call = _in_submodule(name) or _further_call_of[_ROOT](name)
         if call:
             return f"; use {call}"
-    if name.startswith("to_") and name not in calls:  # a method of a result elsewhere
+    if name.startswith("to_") and name not in calls:  # a method of results, such as to_frame
         return _hint_of_records(name) or f"; use {calls['to']}"
     hint = hint_of(name, _names_of[package], calls)
-    if not (is_root and is_plain):
+    if not is_root or not is_unexpected:
         return hint
-    meant = _hint_of_submodules(name, calls)
-    if not meant and hint.startswith("; it has"):  # names nothing
-        meant = _hint_of_records(name)
-    return meant or hint
+    hint_of_submodules = _hint_of_submodules(name, calls)
+    if hint_of_submodules:
+        return hint_of_submodules
+    names_nothing = hint.startswith("; it has")  # the list of all names
+    if names_nothing:
+        return _hint_of_records(name) or hint
+    return hint
+
+
+def _in_submodule(name: str) -> str:
+    """Return how to write a name that a public submodule of the root has, such as "rb.llms.load_llm"; "" if
+    none has it.
+    """
+    for submodule, names in _names_of_submodules().items():
+        if name in names:
+            return f"rb.{submodule}.{name}"
+    return ""
 
 
 def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
@@ -211,7 +223,7 @@ def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
         name: the unknown name, such as "load_run".
         calls: names that people expect in the root package -> the call with this meaning.
     """
-    from ragbench.hints import last_word, same_words
+    from ragbench.hints.similar_names import last_word, same_words
 
     noun = last_word(name)
     at_root = same_words(name, _names_of[_ROOT])  # the name at the root that it means, or ""
@@ -231,7 +243,7 @@ def _hint_of_records(name: str) -> str:
     """Return the attribute of a record that a function at the root means, as "; use result.scores"; ""
     if none is meant.
     """
-    from ragbench.hints import hint_of_members
+    from ragbench.hints.similar_names import hint_of_members
 
     # the classes are read from the root, as this module may not import the modules above it
     root = sys.modules[_ROOT]

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import ConfigError, check_known, nearest, unknown
 from ragbench.extension import check_call, imported, object_name
 from ragbench.files import bundled
-from ragbench.hints import Suggesting, suggesting, words_of
+from ragbench.hints.attributes import Suggesting, suggesting
+from ragbench.hints.similar_names import words_of
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:

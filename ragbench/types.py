@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from ragbench.errors import ConfigError, DataError, FailureKind, check_known
 from ragbench.groups import evenly
-from ragbench.hints import Suggesting, made_by, property_value, suggesting
+from ragbench.hints.attributes import Suggesting, made_by, property_value, suggesting
 from ragbench.plain_records import (
     DOC_ID_FIELDS,
     QUERY_ID_FIELDS,

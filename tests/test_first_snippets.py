@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.hints import explains_calls
+from ragbench.hints.calls import explains_calls
 
 CORPUS = {
     "cats": "Cats sleep most of the day.",

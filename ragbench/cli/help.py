@@ -185,7 +185,7 @@ def _long_flags(command: Command, letter: str) -> list[str]:
     If people mostly mean one option by the letter, it alone is returned; else all options that begin
     with the letter. Options without a value are left out.
     """
-    from ragbench.hints import similar
+    from ragbench.hints.similar_names import similar
 
     flag_of = {
         param.name: param.opts[0]
@@ -214,7 +214,7 @@ def _correction_by_similarity(
         flags: the command's options, such as "--set".
     """
     from ragbench.evaluation import parameters, spec
-    from ragbench.hints import similar
+    from ragbench.hints.similar_names import similar
 
     flag_of = {flag.lstrip("-").replace("-", "_"): flag for flag in flags if flag.startswith("--")}
     near = similar(name, [*arguments, *flag_of])

@@ -13,7 +13,7 @@ from ragbench.cli.console import print_json
 from ragbench.cli.options import Json
 from ragbench.errors import ConfigError, unknown
 from ragbench.extension import FORM
-from ragbench.hints import similar
+from ragbench.hints.similar_names import similar
 
 Names = dict[str, str]  # name -> its description
 

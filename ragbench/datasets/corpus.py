@@ -17,7 +17,7 @@ from ragbench.datasets.jsonl import shown
 from ragbench.datasets.raw_records import case
 from ragbench.errors import DataError, DataWarning, MissingExtraError, warn_user
 from ragbench.files import expanded, write_durably
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.store import cache_folder, digest
 from ragbench.types import Dataset, Document, as_documents
 

@@ -15,7 +15,8 @@ from typing import Any, SupportsIndex, overload
 import pandas as pd
 
 from ragbench.errors import ConfigError, check_known
-from ragbench.hints import Suggesting, hint_of, suggesting
+from ragbench.hints.attributes import Suggesting, suggesting
+from ragbench.hints.similar_names import hint_of
 from ragbench.registry import find_measure, higher_is_better, meaning_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import with_interval

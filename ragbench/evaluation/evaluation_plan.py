@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.targets import Targets
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.judges.criterion import Criterion
 from ragbench.registry import Measure
 from ragbench.types import Dataset, Embedder

@@ -38,7 +38,7 @@ from ragbench.evaluation.wordings import (
     scores_by_meaning,
     wordings_of,
 )
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.judges.card import find_card
 from ragbench.llms import load_llm
 from ragbench.metrics import score_interventions

@@ -67,7 +67,7 @@ from ragbench.evaluation.records import (
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results
 from ragbench.files import STAGING, check_inside, parse_json, read_json, staged, write_durably
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.judges.criterion import criterion_of, declare_criterion, find_criterion
 from ragbench.llms import active_dry_run
 from ragbench.registry import Measure, declare, find_measure

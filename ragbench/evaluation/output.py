@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.metrics.context import score_context
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Judgement, Passage, Run
 

@@ -22,6 +22,7 @@ from ragbench.evaluation.spec import (
 )
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.generator_prompts import check_prompt
+from ragbench.hints import calls
 from ragbench.language import find_language
 from ragbench.llms import NO_ANSWERS, NO_MODEL, check_llm, check_servers
 from ragbench.registry import load_measures
@@ -239,11 +240,11 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
 def _namespace_of_notebook() -> dict[str, Any]:
     """Return the global names of the code that called `notebook_parameters`.
 
-    The package's attribute of that name is a function of `ragbench.hints` around it, which explains
+    The package's attribute of that name is a function of `ragbench.hints.calls` around it, which explains
     calls that do not fit; its frame lies between the two.
     """
     frame = sys._getframe(2)
-    while frame.f_globals.get("__name__") == "ragbench.hints" and frame.f_back is not None:
+    while frame.f_globals.get("__name__") == calls.__name__ and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_globals
 

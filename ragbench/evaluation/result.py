@@ -36,7 +36,7 @@ from ragbench.evaluation.rows import brief_names, is_shown, rows_of
 from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
-from ragbench.hints import Suggesting, compared_by, property_value, suggesting
+from ragbench.hints.attributes import Suggesting, compared_by, property_value, suggesting
 from ragbench.metrics.named_rows import NamedRows, PropertyTable
 from ragbench.metrics.overall import SAYS_RIGHT
 from ragbench.metrics.rates import wilson_interval

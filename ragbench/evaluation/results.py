@@ -23,7 +23,8 @@ from ragbench.evaluation.configurations import (
 from ragbench.evaluation.deciding import deciding_questions, values_of
 from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.result import Result
-from ragbench.hints import Suggesting, explaining_calls, suggesting
+from ragbench.hints.attributes import Suggesting, suggesting
+from ragbench.hints.calls import explaining_calls
 from ragbench.metrics.named_rows import PropertyTable
 from ragbench.metrics.tidy import score_frame
 from ragbench.registry import higher_is_better, leaderboard_measures, named_among

@@ -25,7 +25,8 @@ from pydantic.fields import FieldInfo
 
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.groups import evenly
-from ragbench.hints import hint_of_option, suggesting
+from ragbench.hints.attributes import suggesting
+from ragbench.hints.similar_names import hint_of_option
 from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
 from ragbench.judges.criterion import (
     Criterion,

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.files import bundled, read_toml
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.metrics.overall import (
     DECIDABLE,
     DEFAULTS,

@@ -5,8 +5,8 @@ from itertools import islice
 from traceback import walk_tb
 from typing import Any
 
-from ragbench import hints
 from ragbench.errors import ConfigError, DataError
+from ragbench.hints import attributes
 from ragbench.judges.criterion import Criterion
 from ragbench.judges.judgements import computed_value
 from ragbench.metrics.own_measures import own_value
@@ -80,8 +80,8 @@ def _would_recur(failure: BaseException | None) -> bool:
     something of a wrong kind.
     """
     if isinstance(failure, AttributeError):
-        # this module raises for the attributes that a case or an answer lacks
-        return _module_of(failure) == hints.__name__
+        # this module raises it for an attribute that a case or an answer lacks
+        return _module_of(failure) == attributes.__name__
     return failure is None or isinstance(failure, NameError)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ragbench.errors import ConfigError, check_known
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.statistics.thresholds import ALPHA, MARGIN
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ragbench.foreign.cells import (
     question_of,
     score_of,
 )
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.testsets import fields
 from ragbench.testsets.fields import column_name, read_cell
 

@@ -28,7 +28,7 @@ from ragbench.generation.generator_prompts import (
     ask_for_questions,
     ask_for_support,
 )
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.language import terms
 from ragbench.llms.reply_json import UnreadableError, json_spans
 from ragbench.llms.reply_text import plain_schema, without_thoughts

@@ -16,7 +16,7 @@ from typing import Any
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.extension import check_call, imported, object_name
 from ragbench.files import bundled, expanded, read_toml
-from ragbench.hints import Suggesting, suggesting
+from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.registry import Measure, declare
 from ragbench.testsets.snapshot import as_at_start
 from ragbench.types import Answer, Case

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ragbench.errors import ConfigError, DataError, unknown, warn_user
 from ragbench.evaluation import Result
 from ragbench.groups import grouped
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.judges.criterion import find_criterion
 from ragbench.judges.material import Material, materials_of
 from ragbench.types import Case, Chunk, Dataset

@@ -17,7 +17,7 @@ import pandas as pd
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, ModelError
 from ragbench.files import toml_text, write_durably
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.judges.judge_requests import judged_materials
 from ragbench.judges.material import Material

@@ -17,7 +17,8 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
-from ragbench.hints import explaining_calls, suggesting
+from ragbench.hints.attributes import suggesting
+from ragbench.hints.calls import explaining_calls
 from ragbench.llms.prices import price_of
 from ragbench.store import replies
 from ragbench.store.replies import Request

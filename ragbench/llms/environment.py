@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ragbench.errors import ConfigError
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 
 TIMEOUT_S = 300.0
 """Seconds that a reply may take, unless the caller states others."""

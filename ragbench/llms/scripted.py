@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import ConfigError, ModelError
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.types import Completion
 
 ScriptedReply = str | Mapping[str, Any] | Completion

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, warn_user
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.llms.costs import check_price, within_budget
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import TIMEOUT_S, Settings, current_settings

@@ -10,7 +10,7 @@ from pandas.api.typing import DataFrameGroupBy
 from pandas.plotting import PlotAccessor
 
 from ragbench.errors import ConfigError
-from ragbench.hints import hint_of, similar
+from ragbench.hints.similar_names import hint_of, similar
 from ragbench.registry import call_of_measure, expected_measure, find_measure, measured_as
 
 _CALLS_OF_DECISIONS = MappingProxyType(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, warn_user
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.metrics.dict_runs import ranks_of_dicts
 from ragbench.metrics.ranking_measures import (
     DEFAULT_MEASURES,

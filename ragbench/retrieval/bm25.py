@@ -11,7 +11,7 @@ import numpy as np
 
 from ragbench import store
 from ragbench.errors import ConfigError
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.language import Language, language_of, terms, word_code
 from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.ranks import (

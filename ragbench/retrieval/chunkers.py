@@ -36,7 +36,7 @@ from ragbench.array_types import FloatArray
 from ragbench.datasets import check_documents
 from ragbench.errors import ConfigError, DataWarning, unknown, warn_user
 from ragbench.extension import FORM, imported, is_import, object_name
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.language import detect_language
 from ragbench.retrieval.boundaries import Borders, Window, extend, split, split_weakest_first
 from ragbench.retrieval.embedders import load_embedder, warn_of_language

@@ -11,7 +11,7 @@ import numpy as np
 from ragbench import store
 from ragbench.array_types import FloatArray, Floats, Ints
 from ragbench.errors import ModelError
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.embedders import TextEmbedder, load_embedder, warn_of_language

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench import store
 from ragbench.errors import require
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import Words
 from ragbench.retrieval.queries import Queries, as_queries

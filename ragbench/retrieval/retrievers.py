@@ -102,7 +102,7 @@ from ragbench.errors import (
     unknown,
 )
 from ragbench.extension import FORM, check_call, imported, is_import, object_name, takes
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.disk import BM25Disk

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ragbench.array_types import Floats
 from ragbench.errors import ConfigError
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import adjusted_p_values, bounds_of, matrix_of, p_text
 from ragbench.statistics.gaffke import p_above

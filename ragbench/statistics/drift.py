@@ -41,7 +41,7 @@ import pandas as pd
 
 from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.statistics.clusters import clusters_of
 
 RUN_LENGTH = 5000

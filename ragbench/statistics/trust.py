@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.statistics.columns import check_alpha
 from ragbench.statistics.thresholds import ALPHA, MARGIN
 

@@ -17,7 +17,7 @@ from ragbench.evaluation.folder import RACE, compared_folders
 from ragbench.evaluation.spec import select_questions, spec_of
 from ragbench.extension import imports_reported
 from ragbench.files import read_json
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.llms.environment import in_force
 from ragbench.statistics.thresholds import MARGIN

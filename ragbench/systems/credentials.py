@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
 from ragbench.errors import ConfigError, abridged
-from ragbench.hints import hint_of_option
+from ragbench.hints.similar_names import hint_of_option
 from ragbench.llms.failures import GENERATED, SECRET_WORDS, is_secret, scrubbed, snake_case
 from ragbench.systems.templates import fill
 

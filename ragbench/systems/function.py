@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from ragbench.errors import ConfigError, DataError, FailureKind
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.systems.answer_parser import read_answer
 from ragbench.testsets.fields import QUESTIONS
 from ragbench.text import without_surrogates

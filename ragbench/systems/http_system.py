@@ -91,7 +91,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from ragbench.errors import FailureKind
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.llms.failures import RequestError, RetryPolicy, unreadable
 from ragbench.llms.http import Response, Transport
 from ragbench.systems.credentials import (

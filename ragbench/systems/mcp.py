@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from ragbench.errors import ConfigError, SystemsError, require
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.llms import load_llm
 from ragbench.llms.failures import is_secret
 from ragbench.systems.credentials import (

@@ -15,7 +15,7 @@ from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answer_generation import read_reply
 from ragbench.generation.generator_prompts import GENERATION_SYSTEM, check_prompt, closed_book
-from ragbench.hints import Suggesting, suggesting
+from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.language import language_of
 from ragbench.llms import NO_ANSWERS, NO_MODEL, TIMEOUT_S, check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk

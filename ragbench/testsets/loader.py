@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.datasets import EXPECTED, PREFIXES, is_collection, load_collection
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.files import expanded
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.testsets.snapshot import check_unchanged
 from ragbench.types import Dataset, DatasetSource
 

@@ -27,7 +27,7 @@ from ragbench.evaluation.configurations import (
 )
 from ragbench.evaluation.data_changes import data_changes
 from ragbench.files import write_durably
-from ragbench.hints import suggesting
+from ragbench.hints.attributes import suggesting
 from ragbench.report.explorer.contents import (
     Texts,
     answers_to_show,

@@ -13,7 +13,7 @@ from ragbench import store
 from ragbench.array_types import FloatArray, Floats
 from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
 from ragbench.extension import imported, is_import, object_name
-from ragbench.hints import explaining_calls
+from ragbench.hints.calls import explaining_calls
 from ragbench.retrieval.hosted_reranker import HostedReranker, is_hosted
 from ragbench.retrieval.ranks import best, check_k, checked_ids
 from ragbench.retrieval.steps.fusion import normalised

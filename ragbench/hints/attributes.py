@@ -1,0 +1,393 @@
+"""Explain an attribute, a key or an operator that a record does not have, in one sentence that names the
+right one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import partial, update_wrapper
+from types import MappingProxyType, MethodType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from ragbench.errors import ConfigError
+from ragbench.hints.calls import explains_calls, with_explained_errors
+from ragbench.hints.similar_names import hint_of, similar
+
+Record = TypeVar("Record")
+Value = TypeVar("Value")
+
+
+class Suggesting(ABCMeta):
+    """The metaclass of classes that explain a missing attribute of the class itself, such as from_csv."""
+
+    _refuse: Callable[[Any, str], Any]
+
+    if not TYPE_CHECKING:  # for which every attribute would exist
+
+        def __getattr__(cls, name: str) -> Any:
+            if name.startswith("_"):
+                return type.__getattribute__(cls, name)
+            return cls._refuse(cls, name)
+
+
+def no_call(name: str) -> str:
+    """Return "": the name means no further call."""
+    return ""
+
+
+def suggesting(
+    as_frame: str = "",
+    instead: str = "",
+    further_call: Callable[[str], str] = no_call,
+    /,
+    **calls: str,
+) -> Callable[[type[Record]], type[Record]]:
+    """Return a class decorator that explains two mistakes: reading an attribute that objects of the class
+    lack, and calling the class or a method with arguments that do not fit.
+
+    If `Suggesting` is the metaclass, attributes that are read from the class itself are explained, too.
+
+    Args:
+        as_frame: the call that returns such an object as a DataFrame, on which methods of pandas
+            work.
+        instead: the call that makes such an object, if users do not call the class.
+        further_call: returns the call that a name outside of `calls` means, "" if it means none.
+        calls: an attribute that people expect, in upper or lower case -> the call to write instead;
+            for dataclasses `to_dict` is in it.
+
+    >>> @suggesting("result.to_frame()", "rb.evaluate(data, system)", plot="rb.write_report(result, 'report.html')")
+    ... class Result:
+    ...     scores = 1
+    ...     def __init__(self, name): ...
+    ...     def compare(self, other): ...
+    >>> result = Result("new")
+    >>> result.score
+    Traceback (most recent call last):
+    AttributeError: Result has no attribute 'score'; did you mean 'scores'?
+    >>> result.plot
+    Traceback (most recent call last):
+    AttributeError: Result has no attribute 'plot'; use rb.write_report(result, 'report.html')
+    >>> result.sort_values
+    Traceback (most recent call last):
+    AttributeError: Result has no attribute 'sort_values'; use result.to_frame().sort_values
+    >>> Result()
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: Result: missing a required argument: 'name'. Use rb.evaluate(data, system)
+    >>> result.compare(b=result)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: Result.compare has no option 'b'; did you mean 'other'? Expected compare(other)
+    """
+
+    def decorated(cls: type[Record]) -> type[Record]:
+        if is_dataclass(cls) and not hasattr(cls, "to_dict"):
+            calls.setdefault("to_dict", "dataclasses.asdict(record)")
+        hints = _Hints(cls, as_frame, further_call, calls)
+
+        def missing(record: Record, name: str) -> Any:
+            if name.startswith("_") or name in dir(cls):  # a property raised the error
+                return object.__getattribute__(record, name)
+            return hints.refuse_attribute(record, name)
+
+        cls._expected_names = calls  # type: ignore[attr-defined]
+        cls.__getattr__ = missing  # type: ignore[attr-defined]
+        owner: Any = cls
+        if is_dataclass(cls) and not hasattr(cls, "__getitem__"):
+            owner.__getitem__ = lambda record, key: hints.refuse_key(key)
+        if isinstance(owner, Suggesting):
+            owner._refuse = staticmethod(hints.refuse_attribute)
+        _explain_methods(cls, instead)
+        return cls
+
+    return decorated
+
+
+@dataclass(frozen=True)
+class _Hints:
+    """The errors about a class that `suggesting` decorates; the fields are its arguments."""
+
+    cls: type[Any]
+    as_frame: str
+    further_call: Callable[[str], str]
+    calls: Mapping[str, str]
+
+    def refuse_attribute(self, owner: Any, name: str) -> Any:
+        """Raise AttributeError with what to write instead of an attribute that does not exist; `owner`
+        is the class or one of its objects.
+        """
+        raise AttributeError(
+            f"{self.cls.__name__} has no attribute {name!r}{self._hint_of_attribute(owner, name)}",
+            name=name,
+            obj=None,
+        )
+
+    def _hint_of_attribute(self, owner: Any, name: str) -> str:
+        """Return the end of a sentence about an attribute that does not exist: what to write instead, such
+        as "; use result.to_frame().sort_values", else the attributes that exist.
+
+        Args:
+            owner: the class, or one of its objects.
+            name: the attribute that it lacks.
+        """
+        if name.casefold() not in self.calls:
+            call = self._unlisted_call(owner, name)
+            if call:
+                return f"; use {call}"
+        attributes = [each for each in dir(owner) if not each.startswith("_")]
+        methods = [each for each in attributes if callable(getattr(self.cls, each, None))]
+        return hint_of(name, attributes, self.calls, methods)
+
+    def _unlisted_call(self, owner: Any, name: str) -> str:
+        """Return what to write instead of an attribute that is not in `calls`, by `further_call` or because
+        frames of pandas have it; "" if neither knows it. The arguments are the same as of `_hint_of_attribute`.
+        """
+        call = self.further_call(name)
+        if call:
+            return call
+        is_object = owner is not self.cls
+        if self.as_frame and is_object and _is_of_frames(name):
+            return f"{self.as_frame}.{name}"
+        return ""
+
+    def refuse_key(self, key: Any) -> Any:
+        """Raise TypeError with what to write instead of `record[key]`."""
+        hint = ""
+        if isinstance(key, str) and not key.startswith("_"):
+            is_attribute = key in dir(self.cls)
+            hint = f"; use .{key}" if is_attribute else hint_of(key, [], self.calls)
+        raise TypeError(f"{self.cls.__name__} is a record, not a dict{hint}")
+
+
+def _explain_methods(cls: type[Any], instead: str) -> None:
+    """Make the constructor, the public methods and the class methods of a class explain calls that do
+    not fit; `instead` is the call to write in place of the constructor.
+    """
+    for name, member in list(vars(cls).items()):
+        qualified_name = f"{cls.__name__}.{name}"
+        if isinstance(member, classmethod) and not explains_calls(member):
+            explained = classmethod(with_explained_errors(member.__func__, qualified_name, {}))
+            setattr(cls, name, explained)
+        elif inspect.isfunction(member) and not name.startswith("_"):
+            is_explained = explains_calls(member)
+            function = member if is_explained else with_explained_errors(member, qualified_name, {})
+            setattr(cls, name, _Method(function))
+    if cls.__init__ is not object.__init__:
+        cls.__init__ = with_explained_errors(cls.__init__, cls.__name__, {}, instead)
+
+
+class _Method:
+    """A method in its class; read from an object it is a `_BoundMethod`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(cast(Any, self), function)
+        self._function = function
+
+    def __get__(self, record: Any, cls: type[Any] | None = None) -> Any:
+        return self._function if record is None else _BoundMethod(self._function, record)
+
+
+class _BoundMethod:
+    """A method of an object, which names the call if it is used like the value that it returns.
+
+    >>> @suggesting()
+    ... class Results:
+    ...     def leaderboard(self): ...
+    >>> Results().leaderboard.sort_values
+    Traceback (most recent call last):
+    AttributeError: leaderboard is a method: write leaderboard().sort_values
+    >>> Results().leaderboard["name"]
+    Traceback (most recent call last):
+    TypeError: leaderboard is a method: write leaderboard()['name']
+    """
+
+    def __init__(self, function: Callable[..., Any], record: Any) -> None:
+        update_wrapper(self, function)
+        self.__func__, self.__self__ = function, record
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(MethodType(self.__func__, self.__self__))
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.__func__(self.__self__, *arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        method = "" if name.startswith("_") else self.__func__.__name__
+        hint = f"{method} is a method: write {method}().{name}" if method else name
+        raise AttributeError(hint, name=name)
+
+    def __getitem__(self, key: Any) -> Any:
+        method = self.__func__.__name__
+        at = "" if key == 0 else f"[{key!r}]"  # 0: a loop
+        raise TypeError(f"{method} is a method: write {method}(){at}")
+
+    def __eq__(self, other: object) -> bool:
+        return MethodType(self.__func__, self.__self__) == other
+
+    def __hash__(self) -> int:
+        return hash(MethodType(self.__func__, self.__self__))
+
+    def __repr__(self) -> str:
+        return repr(MethodType(self.__func__, self.__self__))
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.__self__, self.__func__.__name__)
+
+
+class _PropertyValue:
+    """A dict, list or tuple that a record holds (`property_value`).
+
+    `_expression` is what users write for it, such as "result.means"; `_calls` is an attribute that people
+    expect -> what to write instead; `_plain` is dict, list or tuple.
+    """
+
+    _expression = "this"
+    _calls: Mapping[str, str] = MappingProxyType({})
+    _plain: type
+
+    if not TYPE_CHECKING:  # for which every attribute would exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError with a hint: an entry of the dict, or a method of pandas, that the
+            user probably means. Python calls this for an attribute that does not exist.
+            """
+            if name.startswith("_"):
+                raise AttributeError(name)
+            written = self._expression  # in the code of the user, such as "result.means"
+            hint = self._calls.get(name, "")  # what to write instead
+            is_dict = isinstance(self, dict)
+            if not hint and is_dict and name in self:
+                hint = f"{written}[{name!r}]"
+            if not hint and _is_of_frames(name):
+                # a dict of numbers is a Series, one of dicts a table
+                is_flat = is_dict and not any(isinstance(each, Mapping) for each in self.values())
+                hint = f"pd.{'Series' if is_flat else 'DataFrame'}({written}).{name}"
+            if not hint and is_dict:
+                # a key like it
+                near = similar(name, filter(_is_name, self))
+                hint = f"{written}[{near!r}]" if near else ""
+            use = f"; use {hint}" if hint else ""
+            raise AttributeError(f"{written} is a {self._plain.__name__}{use}", name=name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        kind = self._plain.__name__
+        raise TypeError(
+            f"{self._expression} is a {kind}, not a function: leave out the parentheses"
+        )
+
+    def __reduce__(self) -> Any:
+        made = partial(property_value, expression=self._expression, **self._calls)
+        return made, (self._plain(self),)
+
+
+class _PropertyDict(_PropertyValue, dict[Any, Any]):
+    _plain = dict
+
+
+class _PropertyList(_PropertyValue, list[Any]):
+    _plain = list
+
+
+class _PropertyTuple(_PropertyValue, tuple[Any, ...]):
+    _plain = tuple
+
+
+_PROPERTY_TYPES: Mapping[type, Any] = {
+    dict: _PropertyDict,
+    list: _PropertyList,
+    tuple: _PropertyTuple,
+}
+
+
+for _plain, _explained_type in _PROPERTY_TYPES.items():
+    _explained_type.__name__ = _plain.__name__  # which messages show
+
+
+def property_value(values: Value, expression: str, **calls: str) -> Value:
+    """Return a copy of a dict, list or tuple that names the right call if it is called, or if an attribute is
+    read which it lacks; any other value as it is.
+
+    Args:
+        values: what an attribute of a record holds.
+        expression: what users write for it.
+        calls: an attribute that people expect -> the call to write instead.
+
+    >>> settings: Any = property_value({"judge": "gpt"}, "result.settings")
+    >>> settings.judge
+    Traceback (most recent call last):
+    AttributeError: result.settings is a dict; use result.settings['judge']
+    >>> settings.head
+    Traceback (most recent call last):
+    AttributeError: result.settings is a dict; use pd.Series(result.settings).head
+    >>> settings()
+    Traceback (most recent call last):
+    TypeError: result.settings is a dict, not a function: leave out the parentheses
+    """
+    explained = _PROPERTY_TYPES.get(type(values))
+    # another type, which is returned unchanged
+    if explained is None:
+        return values
+    value = explained(values)
+    value._expression, value._calls = expression, calls
+    return cast(Value, value)
+
+
+def _is_name(key: Any) -> bool:
+    """Return True for a key that could be written as an attribute."""
+    return isinstance(key, str) and key.isidentifier()
+
+
+def _is_of_frames(name: str) -> bool:
+    """Return True if frames of pandas have this public attribute, such as "sort_values"."""
+    import pandas as pd
+
+    return not name.startswith("_") and hasattr(pd.DataFrame, name)
+
+
+def compared_by(call: str) -> Callable[[type[Record]], type[Record]]:
+    """Return a class decorator: the operators -, <, <=, > and >= of objects of the class raise
+    TypeError, which names the call that compares them.
+
+    >>> @compared_by("rb.compare(a, b)")
+    ... class Result: ...
+    >>> Result() > Result()
+    Traceback (most recent call last):
+    TypeError: objects of Result have no order and no difference; use rb.compare(a, b)
+    """
+
+    def decorated(cls: type[Record]) -> type[Record]:
+        def refuse(record: Record, other: Any) -> Any:
+            raise TypeError(
+                f"objects of {cls.__name__} have no order and no difference; use {call}"
+            )
+
+        for operator in ("__sub__", "__lt__", "__le__", "__gt__", "__ge__"):
+            setattr(cls, operator, refuse)
+        return cls
+
+    return decorated
+
+
+def made_by(call: str) -> Callable[[type[Record]], type[Record]]:
+    """Return a class decorator for a protocol: calling the protocol itself raises ConfigError, which
+    names `call`; subclasses make their objects as usual.
+
+    >>> @made_by("rb.make_retriever('bm25', chunks)")
+    ... class Retriever: ...
+    >>> Retriever("bm25")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: Retriever is a protocol, not an object; use rb.make_retriever('bm25', chunks)
+    """
+
+    def decorated(protocol: type[Record]) -> type[Record]:
+        def new(cls: type[Any], *arguments: Any, **options: Any) -> Any:
+            if cls is protocol:
+                raise ConfigError(f"{cls.__name__} is a protocol, not an object; use {call}")
+            return object.__new__(cls)
+
+        protocol.__new__ = new  # type: ignore[method-assign]
+        return protocol
+
+    return decorated
