@@ -286,7 +286,10 @@ def declare(measure: Measure) -> None:
         ConfigError: the name is invalid, or belongs to a measure of ragbench.
     """
     if not isinstance(measure.name, str) or not re.fullmatch(r"[^\W\d][\w.@-]*", measure.name):
-        raise ConfigError(f"a measure cannot be named {measure.name!r}; write it as 'answer_words'")
+        raise ConfigError(
+            f"a measure cannot be named {measure.name!r}; expected such as "
+            "rb.Measure('answer_words', function)"
+        )
     registered = find_measure(measure.name)
     # one of the user's own may be replaced
     if registered is not None and registered.name not in _own:

@@ -207,7 +207,9 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
     for model in plan.models:
         _print_requests_to(model)
     if any(model.to_send for model in plan.models):
-        typer.echo(f"Cost of all: {dollars(plan.models)}, and of some verdicts a repair")
+        typer.echo(
+            f"Cost of all: {dollars(plan.models)}, and of asking again where a verdict cannot be read"
+        )
 
 
 def _print_requests_to(model: llms.ModelPlan) -> None:
