@@ -58,7 +58,7 @@ _CALLS = {
     "eval": "rb.evaluate(data, system)",
     **dict.fromkeys(
         ["check", "gate", "assert", "regression"],
-        "rb.assert_not_worse(a, b), or `ragbench compare --fail-if`",
+        "rb.assert_not_worse(a, b), or rb.evaluate(data, system, targets={'R@5': 0.7}), whose result has `passed`",
     ),
     **dict.fromkeys(["grid", "search", "tune", "optimize"], "rb.sweep(grid), or `ragbench tune`"),
     **dict.fromkeys(

@@ -5,6 +5,7 @@
     RagbenchError             catch this to catch them all
     ├── DataError             a file or a record is wrong (also a ValueError)
     ├── ConfigError           a parameter, name or grid is wrong (also a ValueError)
+    │   └── UnknownKeyError   a table or a dict of a result lacks a key (also a KeyError)
     ├── ComparisonError       two results must not be compared (also a ValueError)
     ├── DownloadError         something could not be fetched, or arrived damaged
     ├── ModelError            a model could not be loaded or did not answer
@@ -44,6 +45,7 @@ __all__ = [
     "RefusalError",
     "SweepError",
     "SystemsError",
+    "UnknownKeyError",
 ]
 
 
@@ -89,6 +91,13 @@ class DataError(RagbenchError, ValueError):
 
 class ConfigError(RagbenchError, ValueError):
     """A parameter, a name or a grid is wrong."""
+
+
+class UnknownKeyError(ConfigError, KeyError):
+    """A table or a dict of a result has no such column, row or key."""
+
+    def __str__(self) -> str:
+        return without_ansi(str(self.args[0]))  # a KeyError would show it in quotation marks
 
 
 class ComparisonError(RagbenchError, ValueError):

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from ragbench.errors import ConfigError, DataError, FailureKind, check_known
 from ragbench.groups import evenly
-from ragbench.hints.attributes import Suggesting, made_by, property_value, suggesting
+from ragbench.hints.attributes import Suggesting, made_by, refusing_operators, suggesting
+from ragbench.hints.values import explaining_values, property_value
 from ragbench.plain_records import (
     DOC_ID_FIELDS,
     QUERY_ID_FIELDS,
@@ -315,6 +316,10 @@ class DatasetSource:
         "rb.load_dataset(path or name)",
     ),
 )
+@refusing_operators(
+    "dataset.select(query_ids)", "dataset.select([*first.queries, *second.queries])"
+)
+@explaining_values("dataset")
 @dataclass(frozen=True, eq=False)
 class Dataset(metaclass=Suggesting):
     """A corpus, the questions of one split, and the documents that are relevant to them.

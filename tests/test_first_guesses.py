@@ -47,6 +47,12 @@ WORKING: dict[str, Callable[[], Any]] = {
     "a wide table": lambda: result().scores.pivot().loc["q1", "nDCG@10"],
     "a wide table by its usual name": lambda: result().scores.unstack().loc["q1", "nDCG@10"],
     "a wide table by its level": lambda: result().scores.unstack("measure").loc["q1", "nDCG@10"],
+    "a column by its row": lambda: result().measures.value["ndcg@10"],
+    "a mean by another name": lambda: result().mean()["ndcg_cut_10"],
+    "a question by its number": lambda: result()[0]["nDCG@10"],
+    "several questions": lambda: result()[:1]["nDCG@10"][0],
+    "columns by their names": lambda: dict(result())["nDCG@10"]["q1"],
+    "results by their names": lambda: dict(results())["a"].mean("nDCG@10"),
     "a pivoted table": lambda: result().scores.pivot_table(index="query_id", columns="measure")[
         "value", "nDCG@10"
     ]["q1"],
@@ -354,6 +360,104 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
     "retries": (
         lambda: rb.evaluate(dataset(), len, retries=3),  # type: ignore[call-arg]
         "'retries'; leave it out: failed requests to servers are repeated",
+    ),
+    "a value as a method": (
+        lambda: result().passed(),
+        "result.passed is a bool, not a function: leave out the parentheses",
+    ),
+    "a value as a column": (
+        lambda: result().passed.sum(),
+        "use result.to_frame()['passed'], of each question",
+    ),
+    "a text as a method": (
+        lambda: dataset().split(0.5),
+        "dataset.split is a str, not a function: leave out the parentheses",
+    ),
+    "a decision as a method": (
+        lambda: results().conclude().decision(),
+        "conclusion.decision is a str, not a function",
+    ),
+    "costs as a table": (lambda: result().costs.sum(), "use pd.DataFrame(result.costs).sum"),
+    "verdicts as a table": (
+        lambda: result().verdicts[["passed", "reasons"]],
+        "use pd.DataFrame(result.verdicts).T",
+    ),
+    "a row as a record": (
+        lambda: [row.question for row in result()],
+        "row is a dict; use row['question']",
+    ),
+    "a missing key": (lambda: result().settings["perspective"], "result.settings['perspectives']"),
+    "a measure as a column of tidy scores": (
+        lambda: result().scores.set_index("query_id")["nDCG@10"],
+        "use scores.pivot(), with a column per measure",
+    ),
+    "a condition on a measure of tidy scores": (
+        lambda: result().scores.query("`nDCG@10` < 0.5"),
+        "use scores.pivot(), with a column per measure",
+    ),
+    "a measure of groups of tidy scores": (
+        lambda: result().scores.groupby("query_id")["nDCG@10"],
+        "use scores.pivot(), with a column per measure",
+    ),
+    "means over several measures": (
+        lambda: pd.concat({"a": result().scores}, names=["system"]).groupby("system").mean(),
+        "use table.groupby(['system', 'measure'])['value'].mean()",
+    ),
+    "groups by the system": (
+        lambda: result().scores.groupby("system"),
+        "use results.scores, whose column `name`",
+    ),
+    "a place as a column": (lambda: result().scores[0], "use table.iloc[0] for a row"),
+    "a place in a column": (lambda: result().mean()[0], "use .iloc[0] for its place"),
+    "a method of tables on a column": (
+        lambda: result()["nDCG@10"].query("x > 1"),
+        "use the table itself, as in table.query",
+    ),
+    "results as a table": (lambda: pd.DataFrame(results()), "use results.leaderboard()"),
+    "tables of results": (
+        lambda: pd.concat([result(), result()]),
+        "use pd.concat of result.to_frame() of each",
+    ),
+    "a sum of datasets": (
+        lambda: dataset()[:1] + dataset()[1:],
+        "use dataset.select([*first.queries, *second.queries])",
+    ),
+    "a measure as a result": (
+        lambda: results()["ndcg@10"],
+        "is a measure, not a configuration; use results.leaderboard('nDCG@10')",
+    ),
+    "a p-value of a result": (lambda: result().p_value, "use rb.compare(baseline, result)"),
+    "a reason of a conclusion": (
+        lambda: results().conclude().reason,
+        "use conclusion.evidence, its sentences",
+    ),
+    "a correction": (
+        lambda: results().conclude(correction="holm"),
+        "leave it out: several contenders are always corrected by Holm's method",
+    ),
+    "means that are compared": (
+        lambda: rb.compare(result().mean(), result().mean()),
+        "use the result itself, as in rb.compare(a, b)",
+    ),
+    "several results that are saved": (
+        lambda: rb.save([result()], "folder"),  # type: ignore[arg-type]
+        "Use rb.save(result, folder), for each result of several",
+    ),
+    "a gate of a result": (
+        lambda: result().check({"R@5": 0.7}),
+        "use rb.evaluate(data, system, targets={'R@5': 0.7})",
+    ),
+    "a key of a record": (
+        lambda: results().conclude().arms[0]["colour"],
+        "Arm is a record, not a dict; it has ",
+    ),
+    "a row of a measure as a table": (
+        lambda: result().rows[0].head(),
+        "MeasureResult has no attribute 'head'; it has ",
+    ),
+    "causes of undiagnosed questions": (
+        lambda: replace(result(), diagnosis=None).questions.groupby("cause"),
+        "no question was diagnosed",
     ),
     "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
 }

@@ -685,7 +685,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a folder before its result": (
         lambda: rb.save("folder", retrieved()),  # type: ignore[arg-type]
-        "save: result is str, expected Result. Expected save(result, folder, views=...)",
+        "save: result is str, expected Result. Use rb.save(result, folder)",
     ),
     "a depth by place": (
         lambda: rb.retrieve(index(), "cats", 3),  # type: ignore[arg-type]

@@ -178,14 +178,14 @@ def loaded_by(code: str) -> list[str]:
     ("code", "max_modules"),
     [
         ("", 2),
-        ("rb.score_run", 23),
-        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 23),
-        ("rb.load_dataset", 15),
-        ("rb.load_dataset('pydoc')", 17),
+        ("rb.score_run", 24),
+        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 24),
+        ("rb.load_dataset", 16),
+        ("rb.load_dataset('pydoc')", 18),
         ("rb.compare", 17),
-        ("rb.chunk", 31),
+        ("rb.chunk", 32),
         ("rb.retrieve", 25),
-        ("rb.load_llm", 38),
+        ("rb.load_llm", 39),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:

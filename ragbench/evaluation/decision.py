@@ -17,6 +17,7 @@ import pandas as pd
 from ragbench.errors import ConfigError, check_known
 from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.hints.similar_names import hint_of
+from ragbench.hints.values import explaining_values
 from ragbench.registry import find_measure, higher_is_better, meaning_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import with_interval
@@ -46,6 +47,7 @@ _SAME_TIME = {"rel_tol": 0.1, "abs_tol": 1.0}
     significant="arm.decision in ('better', 'worse')",
     score="arm.mean",
 )
+@explaining_values("arm")
 @dataclass(frozen=True, slots=True)
 class Arm:
     """One configuration next to the baseline, by the ranking measure.
@@ -85,6 +87,7 @@ class Arm:
     index_cost_usd: float | None = None
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class DecidingQuestions:
     """The questions that decide, and the measure that they decide by.
@@ -138,6 +141,10 @@ _CALLS = {
         for field in fields(Arm)
         if field.name not in ("decision", "n")  # which a conclusion has
     },
+    **dict.fromkeys(
+        "reason reasons why explanation rationale details".split(),
+        "conclusion.evidence, its sentences",
+    ),
     **dict.fromkeys(["report", "print", "show", "summary"], "print(conclusion)"),
     **dict.fromkeys(["contender", "winner"], "conclusion.choice, or conclusion.arms['name']"),
     **dict.fromkeys(["significant", "is_better"], "conclusion.decision in ('better', 'worse')"),
@@ -163,6 +170,7 @@ _CALLS = {
     "rb.compare(a, b), or rb.load_results(folder).conclude()",
     **_CALLS,
 )
+@explaining_values("conclusion")
 @dataclass(frozen=True, slots=True)
 class Conclusion(metaclass=Suggesting):
     """What several results show, and the one next step that follows.
@@ -198,13 +206,17 @@ class Conclusion(metaclass=Suggesting):
         Raises:
             ConfigError: there is neither.
         """
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"a conclusion has names as keys, not {name!r}; use conclusion.arms, which are its configurations"
+            )
         names = [field.name for field in fields(self)]
         if name in names:
             return getattr(self, name)
         by_name = {arm.name: arm for arm in self.arms}
         if name not in by_name:
-            hint = hint_of(str(name), [*by_name, *names], _CALLS)
-            if find_measure(str(name)) or name == self.measure:
+            hint = hint_of(name, [*by_name, *names], _CALLS)
+            if find_measure(name) or name == self.measure:
                 hint = f"; use rb.compare(a, b, measures=[{name!r}])"
             raise ConfigError(f"unknown field or configuration {name!r}{hint}")
         return by_name[name]

@@ -168,10 +168,11 @@ ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
 
 
 @explaining_calls(
+    "rb.save(result, folder), for each result of several",
     **dict.fromkeys(
         ["overwrite", "force", "exist_ok", "replace"],
         "no option: an older result in the folder is replaced",
-    )
+    ),
 )
 def save(
     result: Result, folder: str | Path, *, views: Mapping[str, str] = MappingProxyType({})

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ragbench.groups import grouped
+from ragbench.hints.attributes import suggesting
 from ragbench.llms import cost_of
 from ragbench.statistics.ranking import RANKING
 from ragbench.types import Answer, Completion, Judgement
@@ -20,6 +21,7 @@ MAX_FAILED_JUDGEMENTS = 0.2
 """
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Perspective:
     """One way of looking at a system. `reason` states why it was not measured, "" if it was;
@@ -35,6 +37,7 @@ class Perspective:
     warning: str = ""
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class MeasureResult:
     """A measure over all cases, compared with its target.
@@ -61,6 +64,7 @@ class MeasureResult:
     sure: bool | None = None
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class CaseResult:
     """One question: its answer, its scores (None = unscored), whether it passed and, if not, the
@@ -96,6 +100,7 @@ class CaseResult:
     evidence_words: int | None = None
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class CategoryResult:
     """The questions of one category: the fraction that passed, with its Wilson interval."""
@@ -108,6 +113,7 @@ class CategoryResult:
     ci_high: float | None
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class SampleResult:
     """One safety sample: its score, and whether it was classified correctly (harmful or not).
@@ -124,6 +130,7 @@ class SampleResult:
     correct: bool
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class SafetyFigure:
     """A figure about safety samples; `part` names which: "all", or a category, source or length.
@@ -141,6 +148,7 @@ class SafetyFigure:
     n: int
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Advice:
     """Advice: a problem in a line, its likely cause, a remedy to try, and the figures that show it."""
@@ -151,6 +159,7 @@ class Advice:
     evidence: tuple[str, ...]
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Change:
     """A measure in the baseline and now, on the cases that both scored.
@@ -177,6 +186,7 @@ class Change:
     p_value: float | None = None
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Flip:
     """A case that passed in only one of two evaluations; `reasons` state why it failed in the
@@ -188,6 +198,7 @@ class Flip:
     reasons: tuple[str, ...]
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class PassFail:
     """Cases that are newly failing, and those that are fixed, with McNemar's exact p."""
@@ -205,6 +216,7 @@ def _place(measure: str) -> int:
     return RANKING.index(measure) if measure in RANKING else len(RANKING)
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """An evaluation against an earlier one, over the `n` questions that both have and that did not
@@ -243,6 +255,7 @@ class Comparison:
         )
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Latency:
     """Milliseconds of one stage over the `n` cases that were timed, and how they compare with its
@@ -260,6 +273,7 @@ class Latency:
     concurrency: int | None = None
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Cost:
     """The requests of one part of an evaluation ("generator", "judge", ...) to one model, and their

@@ -36,8 +36,9 @@ from ragbench.evaluation.rows import brief_names, is_shown, rows_of
 from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
-from ragbench.hints.attributes import Suggesting, compared_by, property_value, suggesting
-from ragbench.metrics.named_rows import NamedRows, PropertyTable
+from ragbench.hints.attributes import Suggesting, refusing_operators, suggesting
+from ragbench.hints.values import explaining_values, property_value
+from ragbench.metrics.named_rows import ExplainedSeries, NamedRows, PropertyTable
 from ragbench.metrics.overall import SAYS_RIGHT
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
@@ -148,7 +149,20 @@ def _values_of_measure(name: str) -> str:
     **dict.fromkeys(
         ["label", "labels", "label_sheet"], "the command `ragbench label`, or rb.trust(results)"
     ),
-    **dict.fromkeys(["check", "assert", "gate", "passes"], "rb.assert_not_worse(baseline, result)"),
+    **dict.fromkeys(
+        "check assert gate passes".split(),
+        "rb.evaluate(data, system, targets={'R@5': 0.7}), whose result has `passed`, or "
+        "rb.assert_not_worse(baseline, result)",
+    ),
+    **dict.fromkeys(
+        "p_value p pvalue difference delta effect_size wins losses ties winner better is_better significant "
+        "is_significant regressions".split(),
+        "rb.compare(baseline, result)",
+    ),
+    diagnosis="rb.diagnose(result)",
+    comparison="rb.compare(baseline, result)",
+    output="rb.evaluate(data, system), whose result has it",
+    folder="rb.save(result, folder)",
     **dict.fromkeys(
         ["mlflow", "wandb", "tensorboard"], "result.measures, a DataFrame, for the log"
     ),
@@ -177,7 +191,7 @@ def _values_of_measure(name: str) -> str:
     **dict.fromkeys(["retrieved", "rankings", "retrieved_documents"], "result.run"),
     **dict.fromkeys(["n", "size", "n_questions"], "len(result)"),
     **dict.fromkeys(
-        "by_category per_category category_means breakdown groups slices".split(),
+        "by by_category per_category category_means breakdown group_by groups slices segments".split(),
         "result.to_frame().groupby('category').mean(), or result.categories",
     ),
     **dict.fromkeys(["time", "duration", "runtime"], "result.timings, or result.latency"),
@@ -210,7 +224,8 @@ def _values_of_measure(name: str) -> str:
     from_csv="rb.load_result(folder), or rb.compare('a.csv', 'b.csv') of files of other tools",
     load="rb.load_result(folder)",
 )
-@compared_by("rb.compare(a, b)")
+@refusing_operators("rb.compare(a, b)", "rb.Results([a, b])")
+@explaining_values("result", passed="result.to_frame()['passed'], of each question")
 @dataclass(frozen=True, eq=False)
 class Result(Decisions, metaclass=Suggesting):
     """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result`
@@ -241,10 +256,11 @@ class Result(Decisions, metaclass=Suggesting):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scores", TidyScores(self.scores))
         calls = dict.fromkeys(["save", "write", "to_csv", "to_trec"], "rb.save(result, folder)")
-        for name in ("run", "config", "timings", "answers", "judgements"):
-            if name in vars(self):  # a packed result has large parts elsewhere
-                value = property_value(getattr(self, name), f"result.{name}", **calls)
-                object.__setattr__(self, name, value)
+        for name, value in list(vars(self).items()):  # a packed result has large parts elsewhere
+            if name == "diagnosis" and value is not None:
+                value = PropertyTable(value)
+            explained = property_value(value, f"result.{name}", **calls)
+            object.__setattr__(self, name, explained)
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
@@ -581,19 +597,28 @@ class Result(Decisions, metaclass=Suggesting):
 
     to_pandas = to_frame
 
-    @overload
-    def __getitem__(self, name: str) -> pd.Series[Any]: ...
-    @overload
-    def __getitem__(self, name: list[str]) -> pd.DataFrame: ...
-    def __getitem__(self, name: str | list[str]) -> pd.Series[Any] | pd.DataFrame:
-        """Return the row of a question by its id, or a column of `to_frame` by its name.
+    def keys(self) -> pd.Index[str]:
+        """Return the names of the columns of `to_frame` but query_id, so that `dict(result)` has them all."""
+        return self.to_frame().set_index("query_id").columns
 
-        The name of a measure may be in upper or lower case. A list of names returns these columns.
+    @overload
+    def __getitem__(self, name: str | int) -> pd.Series[Any]: ...
+    @overload
+    def __getitem__(self, name: list[str] | slice) -> pd.DataFrame: ...
+    def __getitem__(self, name: str | int | list[str] | slice) -> pd.Series[Any] | pd.DataFrame:
+        """Return the row of a question by its id or its number, or a column of `to_frame` by its name.
+
+        The name of a measure may be in upper or lower case. A list of names returns these columns, a slice
+        of numbers the rows of these questions.
 
         Raises:
             ConfigError: a name is neither the id of a question nor a column.
         """
         frame = self.to_frame().set_index("query_id")
+        if isinstance(name, slice):
+            return self.to_frame()[name]
+        if isinstance(name, int):
+            return ExplainedSeries(frame.iloc[name])
         if isinstance(name, list):
             return frame[[named_among(each, map(str, frame)) for each in name]]
         if name in frame.index:
@@ -611,7 +636,7 @@ class Result(Decisions, metaclass=Suggesting):
         Raises:
             ConfigError: a measure that was not scored.
         """
-        means = self.wide.mean()
+        means = ExplainedSeries(self.wide.mean())
         if not measure:
             return means
         return float(means[named_among(measure, map(str, means.index))])
@@ -653,7 +678,8 @@ class Result(Decisions, metaclass=Suggesting):
         return len(self.queries)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.to_frame().to_dict("records"))
+        rows = self.to_frame().to_dict("records")
+        return iter([property_value(row, "row") for row in rows])
 
     def __repr__(self) -> str:
         names = brief_names(self.settings)

@@ -23,11 +23,13 @@ from ragbench.evaluation.configurations import (
 from ragbench.evaluation.deciding import deciding_questions, values_of
 from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.result import Result
-from ragbench.hints.attributes import Suggesting, suggesting
+from ragbench.hints.attributes import Suggesting, refusing_operators, suggesting
 from ragbench.hints.calls import explaining_calls
+from ragbench.hints.expected_options import OF_COMPARISONS
+from ragbench.hints.values import check_reader, explaining_values
 from ragbench.metrics.named_rows import PropertyTable
 from ragbench.metrics.tidy import score_frame
-from ragbench.registry import higher_is_better, leaderboard_measures, named_among
+from ragbench.registry import find_measure, higher_is_better, leaderboard_measures, named_among
 from ragbench.statistics.comparison import (
     means,
     printed_short,
@@ -52,11 +54,10 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     best="results.leaderboard(), whose first row is the best, or results.conclude().choice",
     winner="results.conclude().choice",
     failures="results['name'].failures",
-    keys="[result.name for result in results]",
     get="results['name']",
-    items="{result.name: result for result in results}.items()",
+    **{name: f"dict(results).{name}()" for name in ("items", "values")},
     mean="results.leaderboard()",
-    names="[result.name for result in results]",
+    names="list(results.keys())",
     table="results.leaderboard()",
     **dict.fromkeys(
         ["sort", "sorted", "sort_by", "rank", "ranking"], "results.leaderboard(measure)"
@@ -65,11 +66,15 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     diagnosis="results.diagnoses",
     measures="results['name'].measures",
     summary="print(results.conclude())",
-    to_frame="results.scores",
-    to_pandas="results.scores",
+    **dict.fromkeys(
+        ["to_frame", "to_pandas", "df"],
+        "results.leaderboard(), with a row per configuration, or results.scores",
+    ),
     conclusion="results.conclude()",
     decision="results.conclude().decision",
 )
+@refusing_operators("rb.compare(a, b)", "rb.Results([*first, *second])")
+@explaining_values("results")
 class Results(Sequence[Result], metaclass=Suggesting):
     """Several results on the same data, as from `load_results`.
 
@@ -110,6 +115,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
         return len(self._results)
 
     def __iter__(self) -> Iterator[Result]:
+        check_reader("__init__", "results.leaderboard(), with a row per result, or results.scores")
         return iter(self._results)
 
     @overload
@@ -119,11 +125,20 @@ class Results(Sequence[Result], metaclass=Suggesting):
     def __getitem__(self, key: int | str | slice) -> Result | Results:
         if isinstance(key, slice):
             return Results(self._results[key], baseline=self.baseline)
-        if isinstance(key, str):
-            by_name = {result.name: result for result in self._results}
-            check_known("result", by_name, key)
-            return by_name[key]
-        return self._results[key]
+        if isinstance(key, int):
+            return self._results[key]
+        by_name = {result.name: result for result in self._results}
+        measure = find_measure(key) if isinstance(key, str) and key not in by_name else None
+        if measure is not None:
+            raise ConfigError(
+                f"{key!r} is a measure, not a configuration; use results.leaderboard({measure.name!r})"
+            )
+        check_known("result", list(by_name), key)
+        return by_name[key]
+
+    def keys(self) -> list[str]:
+        """Return the names of the results, so that `dict(results)` has each result by its name."""
+        return [result.name for result in self._results]
 
     def __repr__(self) -> str:
         return f"Results({', '.join(result.name for result in self._results)})"
@@ -203,7 +218,8 @@ class Results(Sequence[Result], metaclass=Suggesting):
         return printed_short(_ranked(table, main), partial(_printed, main=main, named=named))
 
     @explaining_calls(
-        "results.compare('name of the baseline'), or rb.compare(results['a'], results['b'])"
+        "results.compare('name of the baseline'), or rb.compare(results['a'], results['b'])",
+        **OF_COMPARISONS,
     )
     def compare(
         self,
@@ -282,6 +298,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
             self._deciding[measure] = deciding_questions(self._results, measure)
         return self._deciding[measure]
 
+    @explaining_calls(**OF_COMPARISONS)
     def conclude(
         self, baseline: str = "", *, measure: str = "", margin: float = MARGIN
     ) -> Conclusion:

@@ -166,8 +166,8 @@ def _refuse_means(value: Any, source: str) -> None:
     for part in candidates:
         if isinstance(part, Mapping) and _are_means(part):
             raise DataError(
-                f"{source} has one value of each measure, no scores of questions; found {listed(part)}; "
-                "write the scores of each question to a file"
+                f"{source} has one value of each measure, no scores of questions, as in {next(iter(part))!r}; use the "
+                "result itself, as in rb.compare(a, b), or a file with the scores of each question"
             )
 
 

@@ -8,16 +8,16 @@ import inspect
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
-from functools import partial, update_wrapper
-from types import MappingProxyType, MethodType
+from functools import update_wrapper
+from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ragbench.errors import ConfigError
 from ragbench.hints.calls import explains_calls, with_explained_errors
-from ragbench.hints.similar_names import hint_of, similar
+from ragbench.hints.similar_names import hint_of
+from ragbench.hints.values import is_of_frames
 
 Record = TypeVar("Record")
-Value = TypeVar("Value")
 
 
 class Suggesting(ABCMeta):
@@ -92,6 +92,7 @@ def suggesting(
             return hints.refuse_attribute(record, name)
 
         cls._expected_names = calls  # type: ignore[attr-defined]
+        cls._as_frame = as_frame  # type: ignore[attr-defined]
         cls.__getattr__ = missing  # type: ignore[attr-defined]
         owner: Any = cls
         if is_dataclass(cls) and not hasattr(cls, "__getitem__"):
@@ -147,16 +148,17 @@ class _Hints:
         if call:
             return call
         is_object = owner is not self.cls
-        if self.as_frame and is_object and _is_of_frames(name):
+        if self.as_frame and is_object and is_of_frames(name):
             return f"{self.as_frame}.{name}"
         return ""
 
     def refuse_key(self, key: Any) -> Any:
         """Raise TypeError with what to write instead of `record[key]`."""
-        hint = ""
-        if isinstance(key, str) and not key.startswith("_"):
-            is_attribute = key in dir(self.cls)
-            hint = f"; use .{key}" if is_attribute else hint_of(key, [], self.calls)
+        public = [attribute for attribute in dir(self.cls) if not attribute.startswith("_")]
+        if key in public:
+            hint = f"; use .{key}"
+        else:
+            hint = hint_of(key if isinstance(key, str) else "", public, self.calls)
         raise TypeError(f"{self.cls.__name__} is a record, not a dict{hint}")
 
 
@@ -236,135 +238,37 @@ class _BoundMethod:
         return getattr, (self.__self__, self.__func__.__name__)
 
 
-class _PropertyValue:
-    """A dict, list or tuple that a record holds (`property_value`).
-
-    `_expression` is what users write for it, such as "result.means"; `_calls` is an attribute that people
-    expect -> what to write instead; `_plain` is dict, list or tuple.
-    """
-
-    _expression = "this"
-    _calls: Mapping[str, str] = MappingProxyType({})
-    _plain: type
-
-    if not TYPE_CHECKING:  # for which every attribute would exist
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError with a hint: an entry of the dict, or a method of pandas, that the
-            user probably means. Python calls this for an attribute that does not exist.
-            """
-            if name.startswith("_"):
-                raise AttributeError(name)
-            written = self._expression  # in the code of the user, such as "result.means"
-            hint = self._calls.get(name, "")  # what to write instead
-            is_dict = isinstance(self, dict)
-            if not hint and is_dict and name in self:
-                hint = f"{written}[{name!r}]"
-            if not hint and _is_of_frames(name):
-                # a dict of numbers is a Series, one of dicts a table
-                is_flat = is_dict and not any(isinstance(each, Mapping) for each in self.values())
-                hint = f"pd.{'Series' if is_flat else 'DataFrame'}({written}).{name}"
-            if not hint and is_dict:
-                # a key like it
-                near = similar(name, filter(_is_name, self))
-                hint = f"{written}[{near!r}]" if near else ""
-            use = f"; use {hint}" if hint else ""
-            raise AttributeError(f"{written} is a {self._plain.__name__}{use}", name=name)
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        kind = self._plain.__name__
-        raise TypeError(
-            f"{self._expression} is a {kind}, not a function: leave out the parentheses"
-        )
-
-    def __reduce__(self) -> Any:
-        made = partial(property_value, expression=self._expression, **self._calls)
-        return made, (self._plain(self),)
-
-
-class _PropertyDict(_PropertyValue, dict[Any, Any]):
-    _plain = dict
-
-
-class _PropertyList(_PropertyValue, list[Any]):
-    _plain = list
-
-
-class _PropertyTuple(_PropertyValue, tuple[Any, ...]):
-    _plain = tuple
-
-
-_PROPERTY_TYPES: Mapping[type, Any] = {
-    dict: _PropertyDict,
-    list: _PropertyList,
-    tuple: _PropertyTuple,
-}
-
-
-for _plain, _explained_type in _PROPERTY_TYPES.items():
-    _explained_type.__name__ = _plain.__name__  # which messages show
-
-
-def property_value(values: Value, expression: str, **calls: str) -> Value:
-    """Return a copy of a dict, list or tuple that names the right call if it is called, or if an attribute is
-    read which it lacks; any other value as it is.
+def refusing_operators(compared: str, added: str) -> Callable[[type[Record]], type[Record]]:
+    """Return a class decorator: the operators -, <, <=, >, >= and + of objects of the class raise
+    TypeError, which names the call to write.
 
     Args:
-        values: what an attribute of a record holds.
-        expression: what users write for it.
-        calls: an attribute that people expect -> the call to write instead.
+        compared: the call that compares objects of the class.
+        added: the call that puts several together.
 
-    >>> settings: Any = property_value({"judge": "gpt"}, "result.settings")
-    >>> settings.judge
-    Traceback (most recent call last):
-    AttributeError: result.settings is a dict; use result.settings['judge']
-    >>> settings.head
-    Traceback (most recent call last):
-    AttributeError: result.settings is a dict; use pd.Series(result.settings).head
-    >>> settings()
-    Traceback (most recent call last):
-    TypeError: result.settings is a dict, not a function: leave out the parentheses
-    """
-    explained = _PROPERTY_TYPES.get(type(values))
-    # another type, which is returned unchanged
-    if explained is None:
-        return values
-    value = explained(values)
-    value._expression, value._calls = expression, calls
-    return cast(Value, value)
-
-
-def _is_name(key: Any) -> bool:
-    """Return True for a key that could be written as an attribute."""
-    return isinstance(key, str) and key.isidentifier()
-
-
-def _is_of_frames(name: str) -> bool:
-    """Return True if frames of pandas have this public attribute, such as "sort_values"."""
-    import pandas as pd
-
-    return not name.startswith("_") and hasattr(pd.DataFrame, name)
-
-
-def compared_by(call: str) -> Callable[[type[Record]], type[Record]]:
-    """Return a class decorator: the operators -, <, <=, > and >= of objects of the class raise
-    TypeError, which names the call that compares them.
-
-    >>> @compared_by("rb.compare(a, b)")
+    >>> @refusing_operators("rb.compare(a, b)", "rb.Results([a, b])")
     ... class Result: ...
     >>> Result() > Result()
     Traceback (most recent call last):
     TypeError: objects of Result have no order and no difference; use rb.compare(a, b)
+    >>> Result() + Result()
+    Traceback (most recent call last):
+    TypeError: objects of Result have no sum; use rb.Results([a, b])
     """
 
     def decorated(cls: type[Record]) -> type[Record]:
         def refuse(record: Record, other: Any) -> Any:
             raise TypeError(
-                f"objects of {cls.__name__} have no order and no difference; use {call}"
+                f"objects of {cls.__name__} have no order and no difference; use {compared}"
             )
+
+        def refuse_sum(record: Record, other: Any) -> Any:
+            raise TypeError(f"objects of {cls.__name__} have no sum; use {added}")
 
         for operator in ("__sub__", "__lt__", "__le__", "__gt__", "__ge__"):
             setattr(cls, operator, refuse)
+        for operator in ("__add__", "__radd__", "__or__"):
+            setattr(cls, operator, refuse_sum)
         return cls
 
     return decorated

@@ -290,8 +290,11 @@ def hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str]) 
         names: option that people expect -> the known option with this meaning, the call to use
             instead, or "no option: " and the reason why there is none.
     """
-    near = names.get(option) or similar(option, [*known, *names])
+    options = list(known)
+    near = names.get(option) or similar(option, [*options, *names])
     near = names.get(near, near)  # `similar` may return a key of `names`, whose meaning is wanted
+    if near.isidentifier() and near not in options:  # an option that only other functions have
+        near = similar(option, options)
     if near.isidentifier():  # an option; else a call, or why there is no such option
         return f"; did you mean {near!r}?"
     reason = near.removeprefix("no option: ")

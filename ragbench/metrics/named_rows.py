@@ -1,5 +1,6 @@
 """Tables of results whose rows are found by name, and that explain a name which they lack."""
 
+import re
 from collections.abc import Iterator
 from functools import wraps
 from types import MappingProxyType
@@ -9,8 +10,9 @@ import pandas as pd
 from pandas.api.typing import DataFrameGroupBy
 from pandas.plotting import PlotAccessor
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, UnknownKeyError
 from ragbench.hints.similar_names import hint_of, similar
+from ragbench.hints.values import is_of_frames
 from ragbench.registry import call_of_measure, expected_measure, find_measure, measured_as
 
 _CALLS_OF_DECISIONS = MappingProxyType(
@@ -35,6 +37,12 @@ _CALLS_OF_OTHER_LIBRARIES = MappingProxyType(
 )
 """Methods of tables in R, polars and others -> the one of pandas."""
 _NAMES = ("measure", "name", "query_id")
+_OF_QUESTIONS = "question category answer outcome passed cause reasons".split()
+_OF_SYSTEMS = (
+    "system name configuration config model run run_name label experiment retriever".split()
+)
+_QUOTED = re.compile("`([^`]+)`")
+_NAME = re.compile("'([^']+)'")
 _MAX_NAMES = 30  # in a message
 _METHODS_OF_NUMBERS = "mean median std var sem skew quantile corr cov".split()
 """Methods of tables that fail on columns of text."""
@@ -44,13 +52,94 @@ _METHODS_OF_COLUMNS = (
 """Methods of tables that take names of columns."""
 
 
+class ExplainedSeries(pd.Series):
+    """A column or a row of a table, which explains a key or an attribute that it lacks.
+
+    If it is a column of `NamedRows` the names of rows are keys, too; so are other names of measures.
+
+    >>> ExplainedSeries({"R@5": 0.5})["recall@5"], NamedRows({"measure": ["RR"], "value": [1.0]}).value["rr"]
+    (np.float64(0.5), np.float64(1.0))
+    >>> ExplainedSeries({"R@5": 0.5})["colour"]
+    Traceback (most recent call last):
+    ragbench.errors.UnknownKeyError: unknown column or row 'colour'. Known: R@5
+    >>> ExplainedSeries({"R@5": 0.5}).query
+    Traceback (most recent call last):
+    AttributeError: this is one column or row, without 'query'; use the table itself, as in table.query
+    """
+
+    _table: "NamedRows | None" = None
+
+    @property
+    def _constructor(self) -> Any:
+        return ExplainedSeries
+
+    @property
+    def _constructor_expanddim(self) -> Any:
+        return ExplainedFrame
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            return super().__getitem__(key)
+        except KeyError:
+            if isinstance(key, int):
+                raise UnknownKeyError(
+                    f"no row is named {key}; use .iloc[{key}] for its place"
+                ) from None
+            if not isinstance(key, str):
+                raise
+        if self._table is not None:
+            return self._table._rows_of(key)[self.name]
+        measure = find_measure(key)
+        if measure is not None and measure.name in self.index:
+            return super().__getitem__(measure.name)
+        raise UnknownKeyError(unknown_column(key, [str(name) for name in self.index]))
+
+    def __getattr__(self, name: str) -> Any:  # type: ignore[misc]  # final in the stubs of pandas
+        """Return a value of the index or an attribute.
+
+        Raises:
+            AttributeError: there is none; the message names what to use.
+        """
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_"):
+                raise
+            hint = hint_of(name, [str(each) for each in self.index], _CALLS_OF_OTHER_LIBRARIES)
+            if is_of_frames(name):
+                hint = f"; use the table itself, as in table.{name}"
+            raise AttributeError(
+                f"this is one column or row, without {name!r}{hint}", name=name
+            ) from None
+
+
 class ExplainedFrame(pd.DataFrame):
-    """A DataFrame that explains an attribute which it lacks, also one that is a column elsewhere.
+    """A DataFrame that explains an attribute or a column which it lacks, also one that is a column elsewhere.
+    What pandas derives from it explains itself, too.
 
     >>> ExplainedFrame({"p_adjusted": [0.01]}).p_value
     Traceback (most recent call last):
     AttributeError: the table has no column or attribute 'p_value'; did you mean 'p_adjusted'?
+    >>> ExplainedFrame({"p_adjusted": [0.01]}).head()["p_value"]
+    Traceback (most recent call last):
+    ragbench.errors.UnknownKeyError: unknown column or row 'p_value'; did you mean 'p_adjusted'? Known: p_adjusted
     """
+
+    @property
+    def _constructor(self) -> Any:
+        return ExplainedFrame
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            part = super().__getitem__(key)
+            return ExplainedSeries(part) if isinstance(part, pd.Series) else part
+        except KeyError as exc:
+            if isinstance(key, int):
+                raise UnknownKeyError(
+                    f"no column is named {key}; use table.iloc[{key}] for a row"
+                ) from None
+            self._explain_columns(exc, key)
+            raise
 
     def __getattr__(self, name: str) -> Any:  # type: ignore[misc]  # final in the stubs of pandas
         """Return a column or an attribute of the frame.
@@ -86,12 +175,26 @@ class ExplainedFrame(pd.DataFrame):
         """Return what draws the table in pandas; a call without columns names the ones to draw."""
         return _Plot(self)
 
+    def query(self, expr: str, **options: Any) -> Any:
+        """Return the rows for which an expression is true; a column that it lacks is explained."""
+        try:
+            return super().query(expr, **options)
+        except NameError as exc:  # a column with a sign in its name has another one in the error
+            text = f"{exc} {expr}"
+            self._explain_columns(KeyError(text), _QUOTED.findall(expr), _NAME.findall(str(exc)))
+            raise
+
     def groupby(self, *args: Any, **options: Any) -> Any:
         """Group the rows as pandas does; means of the groups leave out columns of text.
 
         Raises:
             ConfigError: a name in the arguments is not a column.
         """
+        is_by_cause = bool(args) and isinstance(args[0], str) and args[0] == "cause"
+        if is_by_cause and "cause" in self and len(self) > 0 and not self["cause"].any():
+            raise ConfigError(
+                "no question was diagnosed, which takes documents; see rb.diagnose(result)"
+            )
         try:
             groups = super().groupby(*args, **options)
         except KeyError as exc:
@@ -101,18 +204,25 @@ class ExplainedFrame(pd.DataFrame):
         return groups
 
     def _explain_columns(self, exc: KeyError, *arguments: Any) -> None:
-        """Raise ConfigError if an error of pandas is about a text in the arguments that is not a column."""
+        """Raise UnknownKeyError if an error of pandas is about a text in the arguments that is not a column."""
         known = [str(column) for column in self.columns]
         for name in _texts_in(arguments):
             if name not in known and name in str(exc):
                 hint = self._hint_of_column(name)
                 text = f"unknown column {name!r}{hint}" if hint else unknown_column(name, known)
-                raise ConfigError(text) from None
+                raise UnknownKeyError(text) from None
 
     def _hint_of_column(self, name: str) -> str:
         """Return where the values of a column that is not in this table are, as the end of a sentence;
         "" if no table has such a column.
         """
+        is_tidy = {"measure", "value"} <= {*self.columns, *self.index.names}
+        if is_tidy and find_measure(name) is not None:
+            return "; use scores.pivot(), with a column per measure, or result.to_frame()"
+        if is_tidy and name in _OF_QUESTIONS:
+            return "; use result.to_frame(), which has it"
+        if name in _OF_SYSTEMS and "name" not in self.columns:
+            return "; use results.scores, whose column `name` names the system of each row"
         return ""
 
 
@@ -153,6 +263,8 @@ def _method_without_texts(owner: type[Any], name: str) -> Any:
 
     @wraps(method)
     def without_texts(table: Any, *args: Any, numeric_only: bool = True, **options: Any) -> Any:
+        if isinstance(table, _Groups):
+            table.refuse_mixed_measures()
         return method(table, *args, numeric_only=numeric_only, **options)
 
     return without_texts
@@ -206,6 +318,13 @@ class _Plot(PlotAccessor):
 class _Groups(DataFrameGroupBy):  # type: ignore[type-arg]  # pandas itself has no such arguments
     """Groups of rows, whose means leave out columns of text."""
 
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            return super().__getitem__(key)
+        except KeyError as exc:
+            self.obj._explain_columns(exc, key)
+            raise
+
     def aggregate(self, *args: Any, **options: Any) -> Any:
         try:
             return super().aggregate(*args, **options)
@@ -214,6 +333,17 @@ class _Groups(DataFrameGroupBy):  # type: ignore[type-arg]  # pandas itself has 
             return self[list(numbers)].aggregate(*args, **options)
 
     agg = aggregate
+
+    def refuse_mixed_measures(self) -> None:
+        """Raise ConfigError if a group has values of several measures, whose mean has no meaning."""
+        names = self.keys if isinstance(self.keys, list) else [self.keys]
+        if not {"measure", "value"} <= {*self.obj.columns} or "measure" in names:
+            return
+        if self.obj["measure"].nunique() > 1:
+            keys = [*names, "measure"]
+            raise ConfigError(
+                f"the groups have values of several measures; use table.groupby({keys})['value'].mean()"
+            )
 
     def __getattr__(self, name: str) -> Any:
         """Return a column of the groups.
@@ -246,7 +376,7 @@ class NamedRows(ExplainedFrame):
     ('RR', [1.0, 0.5], 0.5)
     >>> table["recall"]
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: unknown column or row 'recall'. Known: measure, value, RR, AP
+    ragbench.errors.UnknownKeyError: unknown column or row 'recall'. Known: measure, value, RR, AP
     """
 
     @property
@@ -268,11 +398,10 @@ class NamedRows(ExplainedFrame):
         if isinstance(key, pd.Series) and self._is_by_question(key):
             # a question that the condition does not mention is not selected
             key = self["query_id"].map(key).fillna(False).astype(bool)
-        try:
-            return super().__getitem__(key)
-        except KeyError as exc:
-            self._explain_columns(exc, key)  # raises ConfigError if a column is unknown
-            raise
+        part = super().__getitem__(key)
+        if isinstance(part, ExplainedSeries):  # a column, in which rows are found by name
+            part._table = self
+        return part
 
     def _is_by_question(self, condition: "pd.Series[Any]") -> bool:
         """Return True for a condition on questions, such as `result["nDCG@10"] < 0.5`, which selects their
@@ -286,7 +415,7 @@ class NamedRows(ExplainedFrame):
         have it, a table of these rows.
 
         Raises:
-            ConfigError: no row has the name.
+            UnknownKeyError: no row has the name.
         """
         frame = pd.DataFrame(self)
         measure = find_measure(key)
@@ -301,7 +430,7 @@ class NamedRows(ExplainedFrame):
                     rows = frame[frame[column] == name]
                     return rows.iloc[0] if len(rows) == 1 else rows
             known += names
-        raise ConfigError(unknown_column(key, known))
+        raise UnknownKeyError(unknown_column(key, known))
 
 
 class PropertyTable(NamedRows):

@@ -26,18 +26,6 @@ class TidyScores(PropertyTable):
     def __deepcopy__(self, memo: Any = None) -> "TidyScores":
         return TidyScores(self.copy())
 
-    def _hint_of_column(self, name: str) -> str:
-        """Return where to find a column that this table lacks, as the end of a sentence; "" if that is not
-        known.
-        """
-        if find_measure(name) is not None:
-            return (
-                "; this table has a row per measure: use scores.pivot(), with a column per measure"
-            )
-        if name in ("question", "category", "answer", "outcome", "passed", "cause"):
-            return "; use result.to_frame(), which has it"
-        return ""
-
     def mean(self, *args: Any, **options: Any) -> Any:
         """Return measure -> mean of its values that are not NaN; with arguments as any DataFrame."""
         if args or options:

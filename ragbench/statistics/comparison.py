@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError, check_known
+from ragbench.hints.calls import explaining_calls
+from ragbench.hints.expected_options import OF_COMPARISONS
 from ragbench.metrics.named_rows import NamedRows
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
@@ -87,9 +89,10 @@ def summarise(scores: Scores, *, alpha: float = ALPHA) -> pd.DataFrame:
             number.
         ConfigError: `alpha` is out of range.
     """
-    return pd.DataFrame(means(scores, alpha=alpha)).astype(
+    table = pd.DataFrame(means(scores, alpha=alpha)).astype(
         dict.fromkeys(["mean", "ci_low", "ci_high"], "Float64")
     )
+    return NamedRows(table)
 
 
 def means(scores: Scores, *, alpha: float = ALPHA) -> list[Mean]:
@@ -132,6 +135,7 @@ def mcnemar_p_value(only_before: int, only_after: int) -> float:
     return float(binomtest(only_before, n_differing, 0.5).pvalue)
 
 
+@explaining_calls(**OF_COMPARISONS)
 def compare(
     baseline: Scores,
     contender: Scores,
@@ -229,6 +233,7 @@ def compare(
     return printed_short(result.drop(columns="name"), short_comparison)
 
 
+@explaining_calls(**OF_COMPARISONS)
 def compare_all(
     scores_by_name: Mapping[str, Scores],
     baseline: str,

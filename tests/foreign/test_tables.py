@@ -295,7 +295,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "ragas.json": (b'{"faithfulness": 0.8, "answer_relevancy": 0.7}', "one value of each measure"),
     "beir.json": (
         b'{"ndcg": {"NDCG@1": 0.5, "NDCG@10": 0.6}, "recall": {"Recall@10": 0.9}}',
-        "one value of each measure, no scores of questions; found 'ndcg', 'recall'",
+        "one value of each measure, no scores of questions, as in 'ndcg'",
     ),
     "metrics.json": (b'{"metrics": {"faithfulness": 0.8}, "model": {"name": "x"}}', "one value of"),
     "results.json": (

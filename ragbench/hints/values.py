@@ -1,0 +1,282 @@
+"""Explain the wrong use of a value that a record holds: a call, or an attribute or a key that it lacks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from opcode import opmap
+from pathlib import Path
+from types import FrameType, MappingProxyType, NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from ragbench.errors import ConfigError, UnknownKeyError
+from ragbench.hints.similar_names import similar
+
+Record = TypeVar("Record")
+Value = TypeVar("Value")
+
+_MAX_KEYS = 5  # in a message
+
+
+class _PropertyValue:
+    """A dict, list or tuple that a record holds (`property_value`).
+
+    `_expression` is what users write for it, such as "result.means"; `_calls` is an attribute that people
+    expect -> what to write instead; `_plain` is dict, list or tuple.
+    """
+
+    _expression = "this"
+    _calls: Mapping[str, str] = MappingProxyType({})
+    _plain: type[Any]
+
+    if not TYPE_CHECKING:  # for which every attribute would exist
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            use = _use_of(self, self._expression, name, self._calls)
+            raise AttributeError(
+                f"{self._expression} is a {self._plain.__name__}; {use}", name=name
+            )
+
+        def __getitem__(self, key: Any) -> Any:
+            written = self._expression
+            try:
+                return self._plain.__getitem__(self, key)
+            except KeyError:
+                use = _use_of_keys(self, written, key)
+                raise UnknownKeyError(f"{written} has no key {key!r}; {use}") from None
+            except TypeError:  # a list or a tuple with a text as key, a dict with a list
+                use = _use_of(self, written, "", self._calls)
+                raise TypeError(f"{written} is a {self._plain.__name__}; {use}") from None
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        kind = self._plain.__name__
+        raise TypeError(
+            f"{self._expression} is a {kind}, not a function: leave out the parentheses"
+        )
+
+    def __reduce__(self) -> Any:
+        made = partial(property_value, expression=self._expression, **self._calls)
+        return made, (self._plain(self),)
+
+
+class _PropertyDict(_PropertyValue, dict[Any, Any]):
+    _plain = dict
+
+
+class _PropertyList(_PropertyValue, list[Any]):
+    _plain = list
+
+
+class _PropertyTuple(_PropertyValue, tuple[Any, ...]):
+    _plain = tuple
+
+
+_PROPERTY_TYPES: Mapping[type, Any] = {
+    dict: _PropertyDict,
+    list: _PropertyList,
+    tuple: _PropertyTuple,
+}
+
+
+for _plain, _explained_type in _PROPERTY_TYPES.items():
+    _explained_type.__name__ = _plain.__name__  # which messages show
+
+
+def property_value(values: Value, expression: str, **calls: str) -> Value:
+    """Return a copy of a dict, list or tuple that names the right call if it is called, or if an attribute
+    or a key is read which it lacks; any other value as it is.
+
+    Args:
+        values: what an attribute of a record holds.
+        expression: what users write for it.
+        calls: an attribute that people expect -> the call to write instead.
+
+    >>> settings: Any = property_value({"judge": "gpt"}, "result.settings")
+    >>> settings.judge
+    Traceback (most recent call last):
+    AttributeError: result.settings is a dict; use result.settings['judge']
+    >>> settings.head
+    Traceback (most recent call last):
+    AttributeError: result.settings is a dict; use pd.Series(result.settings).head
+    >>> settings["judges"]
+    Traceback (most recent call last):
+    ragbench.errors.UnknownKeyError: result.settings has no key 'judges'; use result.settings['judge']
+    >>> settings()
+    Traceback (most recent call last):
+    TypeError: result.settings is a dict, not a function: leave out the parentheses
+    """
+    explained = _PROPERTY_TYPES.get(type(values))
+    # another type, which is returned unchanged
+    if explained is None:
+        return values
+    value = explained(values)
+    value._expression, value._calls = expression, calls
+    return cast(Value, value)
+
+
+def _use_of(values: Any, written: str, name: str, calls: Mapping[str, str]) -> str:
+    """Return what to write in place of an attribute or a key of a dict, list or tuple that lacks it, such
+    as "use result.settings['judge']".
+
+    Args:
+        values: the dict, list or tuple.
+        written: what users write for it, such as "result.settings".
+        name: the attribute; "" for a key of a type that it never has.
+        calls: an attribute that people expect -> what to write instead.
+    """
+    if name in calls:
+        return f"use {calls[name]}"
+    if not isinstance(values, Mapping):
+        frame = f"pd.DataFrame({written})"
+        if is_of_frames(name):
+            return f"use {frame}.{name}"
+        return f"use {written}[0], or {frame} as a table"
+    # a dict of numbers is a Series, one of dicts a table
+    is_nested = any(isinstance(each, Mapping) for each in values.values())
+    if name not in values and is_of_frames(name):
+        return f"use pd.{'DataFrame' if is_nested else 'Series'}({written}).{name}"
+    if name == "" and is_nested:
+        return f"use pd.DataFrame({written}).T, with a row per key"
+    return _use_of_keys(values, written, name)
+
+
+def _use_of_keys(values: Mapping[Any, Any], written: str, name: Any) -> str:
+    """Return "use result.settings['judge']" for the key of a dict that a name means, else the keys."""
+    near = similar(name, filter(_is_name, values)) if isinstance(name, str) else ""
+    if near:
+        return f"use {written}[{near!r}]"
+    listed = ", ".join(map(repr, [*values][:_MAX_KEYS]))
+    if len(values) > _MAX_KEYS:
+        listed += ", ..."
+    return f"its keys are {listed}" if values else "it is empty"
+
+
+def is_of_frames(name: str) -> bool:
+    """Return True if frames of pandas have this public attribute, such as "sort_values"."""
+    import pandas as pd
+
+    return not name.startswith("_") and hasattr(pd.DataFrame, name)
+
+
+def _is_name(key: Any) -> bool:
+    """Return True for a key that could be written as an attribute."""
+    return isinstance(key, str) and key.isidentifier()
+
+
+_CONSTANT = frozenset({bool, int, float, str, NoneType})
+"""Types of values that cannot explain themselves: of some of them no class can be derived."""
+_PACKAGE = str(Path(__file__).parents[1])
+_ATTRIBUTE = opmap["LOAD_ATTR"]
+_METHOD = opmap.get(
+    "LOAD_METHOD", _ATTRIBUTE
+)  # since Python 3.12 LOAD_ATTR with its lowest bit set
+
+
+def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], type[Record]]:
+    """Return a class decorator: where code of a user calls a value of a record, or reads an attribute or
+    a key that the value lacks, the error names what to write.
+
+    A dict, list or tuple is a `property_value`. How a truth value, a number, a text or None is used, the
+    next instruction of the caller tells.
+
+    Args:
+        variable: what users write for a record, such as "result".
+        calls: an attribute of the record -> what to write where its value is used wrongly.
+
+    >>> @explaining_values("result", passed="result.to_frame()['passed'], of each question")
+    ... class Result:
+    ...     passed = True
+    >>> Result().passed()
+    Traceback (most recent call last):
+    TypeError: result.passed is a bool, not a function: leave out the parentheses
+    >>> Result().passed.sum()
+    Traceback (most recent call last):
+    TypeError: result.passed is a bool without 'sum'; use result.to_frame()['passed'], of each question
+    """
+
+    def decorated(cls: type[Record]) -> type[Record]:
+        def read(record: Record, name: str) -> Any:
+            if name == "_typ":  # by which pandas recognises its own classes
+                check_reader("concat", f"pd.concat of {_table_of(cls)} of each")
+            value = object.__getattribute__(record, name)
+            kind = type(value)
+            is_explained = kind in _CONSTANT or kind in _PROPERTY_TYPES
+            if not is_explained or name.startswith("_"):
+                return value
+            caller = sys._getframe(1)
+            if caller.f_code.co_filename.startswith(_PACKAGE):
+                return value
+            written = f"{variable}.{name}"
+            if kind in _CONSTANT:
+                _check_use(caller, value, written, calls.get(name, ""), _table_of(cls))
+            return property_value(value, written)
+
+        cls.__getattribute__ = read  # type: ignore[method-assign, assignment]
+        return cls
+
+    return decorated
+
+
+def _table_of(cls: type[Any]) -> str:
+    """Return the call that returns a record as a DataFrame, as `suggesting` has it; "" without one."""
+    return getattr(cls, "_as_frame", "")
+
+
+def check_reader(function: str, use: str) -> None:
+    """Raise ConfigError if a function of pandas is reading a record that it takes for something else.
+
+    Args:
+        function: its name, such as "concat".
+        use: what the function reads as a table.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("pandas."):
+        if frame.f_code.co_name == function:
+            raise ConfigError(f"pandas makes no table of this; use {use}")
+        frame = frame.f_back
+
+
+def _check_use(caller: FrameType, value: Any, written: str, instead: str, table: str) -> None:
+    """Raise TypeError if code of a user is about to use a value in a way that it does not support.
+
+    Args:
+        caller: runs the code that reads the value.
+        value: of an attribute of a record.
+        written: what users write for it, such as "result.passed".
+        instead: what to write if the value is used wrongly; "" if that is not known.
+        table: the call that returns the record as a DataFrame; "" without one.
+    """
+    is_called, name = _read_at(caller, caller.f_lasti)
+    if name != written.partition(".")[2]:  # read by `getattr`, not by a dot
+        return
+    kind = "None" if value is None else f"a {type(value).__name__}"
+    if is_called and value is not None:
+        raise TypeError(f"{written} is {kind}, not a function: leave out the parentheses")
+    following = caller.f_lasti + 2
+    while caller.f_code.co_code[following] == opmap["CACHE"]:
+        following += 2
+    _, name = _read_at(caller, following)
+    if not is_called and (not name or hasattr(value, name)):
+        return
+    if not instead and table and is_of_frames(name):
+        instead = f"{table}.{name}"
+    use = f"; use {instead}" if instead else ""
+    lacking = f" without {name!r}" if name and value is not None else ""
+    # no AttributeError: Python would look for the attribute of the record once more
+    raise TypeError(f"{written} is {kind}{lacking}{use}")
+
+
+def _read_at(caller: FrameType, at: int) -> tuple[bool, str]:
+    """Return the attribute that the instruction at a place reads, and before it whether it calls the
+    attribute; (False, "") for any other instruction.
+    """
+    code, argument = caller.f_code.co_code[at : at + 2]
+    if code not in (_ATTRIBUTE, _METHOD):
+        return False, ""
+    names = caller.f_code.co_names
+    if _ATTRIBUTE != _METHOD:  # Python 3.11
+        return code == _METHOD, names[argument]
+    return argument % 2 == 1, names[argument // 2]
