@@ -418,8 +418,8 @@ def measures() -> pd.DataFrame:
 class _MeasureLocations:
     """`loc` of the table of measures, by which names of measures are rows, too.
 
-    `loc["nDCG@10"]` is the row of the measure, `loc["nDCG@10", "low"]` a value in it; any other key is
-    that of pandas.
+    `loc["nDCG@10"]` is the row of the measure, `loc["nDCG@10", "low"]` a value in it; any other key works
+    as in pandas.
     """
 
     def __init__(self, locations: Any) -> None:

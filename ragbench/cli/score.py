@@ -165,7 +165,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _means_by_run(scores: dict[str, pd.DataFrame], added_measures: set[str]) -> pd.DataFrame:
-    """Return the mean and its interval for each run and measure: the columns run, measure, and those
+    """Return the mean and its interval for each run and measure: the columns run, measure, and the columns
     of `statistics.summarise`.
 
     Of `added_measures`, which the user did not name, those that are 1 in every run are left out.

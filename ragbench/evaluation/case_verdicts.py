@@ -109,7 +109,7 @@ def _decide_by_retrieval(
 ) -> PassDecisions:
     """Decide every question by Success@5: whether something relevant is among the first 5 retrieved.
 
-    Success@5 of chunks decides if it was measured, else that of spans, else that of documents. A
+    Success@5 of chunks decides if it was measured, else Success@5 of spans, else of documents. A
     question without a score, and a question in `lost` (its judge failed), has the pass_rate NaN.
     """
     measured = set(scores["measure"])

@@ -147,7 +147,7 @@ def accept_changes(folder: Path) -> list[str]:
     """Accept the files of a result as they are now: write new checksums, and list the changed files in
     config.json as edited by a person.
 
-    config.json has the checksums of the data, timings.json (if there is one) those of the reports.
+    config.json has the checksums of the data, timings.json (if there is one) the checksums of the reports.
 
     Returns:
         The names of the files that differ from their checksums; [] if none does.
@@ -189,7 +189,7 @@ def checksum(content: bytes) -> str:
 
 
 def _own_checksum(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -> str:
-    """Return the checksum of config.json or timings.json (`name`) itself: that of its content without
+    """Return the checksum of config.json or timings.json (`name`) itself, computed from its content without
     this one checksum.
     """
     others = {other: sha for other, sha in checksums.items() if other != name}

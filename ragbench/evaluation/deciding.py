@@ -148,7 +148,7 @@ def _too_few(n: int, origin: str, measure: str) -> str:
 def origins_of(result: Result) -> Mapping[str, str]:
     """Return query_id -> who wrote the question, one of ORIGINS, for every question of a result.
 
-    A question whose verdict has no origin is a "draft" if its category is that of known-item drafts,
+    A question whose verdict has no origin is a "draft" if its category marks known-item drafts,
     else it is of "people".
     """
     # a result of scores alone names no questions

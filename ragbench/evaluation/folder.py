@@ -217,7 +217,7 @@ def _texts_of(result: Result, views: Mapping[str, str]) -> dict[str, str]:
     """Return all files of the folder of a result as name -> text, with `views` (reports) among them.
 
     Times, latencies and numbers of cached replies differ between two equal runs: they are moved from
-    the other files into timings.json. config.json has the checksums of the data, timings.json those of
+    the other files into timings.json. config.json has the checksums of the data, timings.json the checksums of
     the reports.
     """
     counts = _counts(result)

@@ -218,7 +218,7 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
         known[name] = parameter_types(name)
     for name, kind in types.items():
         known[name] = [kind]
-    of_notebook = {}  # those of `known` that the notebook declares, or passes to this call
+    of_notebook = {}  # the ones in `known` that the notebook declares, or passes to this call
     for name, kinds in known.items():
         if name in declared or name in types:
             of_notebook[name] = kinds

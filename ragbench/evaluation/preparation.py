@@ -187,7 +187,7 @@ def _check_evidence(case: Case, corpus: Mapping[str, Document]) -> None:
 
 
 def _deciding_targets(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
-    """Return the targets that decide whether the evaluation passes: those of the user, and ragbench's
+    """Return the targets that decide whether the evaluation passes: the user's targets, and ragbench's
     default targets with these exceptions.
 
     - Next to a baseline no default target decides: the comparison with the baseline does.

@@ -444,7 +444,7 @@ def _output_of_pipeline(
     asked_alone = _ask_pipeline_alone(dataset, system, timed, asking["timeout_s"])
     if system.llm in NO_MODEL:
         # answers are free: all questions are asked once more in a batch, and only the latencies are
-        # those of the questions that were asked alone
+        # measured for the questions that were asked alone
         answers = []
         for answer in ask(system, dataset, **asking):
             timed_answer = asked_alone.get(answer.query_id, answer)

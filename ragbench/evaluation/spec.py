@@ -141,7 +141,7 @@ def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of perspectives, as the user wrote them, in the order of a report; () for ().
 
     Raises:
-        ConfigError: a name is not that of a perspective. If it names a measure, or is a common word for
+        ConfigError: no perspective has a name. If it names a measure, or is a common word for
             a perspective such as "ranking", the message states what to write.
     """
     # perspective -> the name that the user wrote, which may be an alias

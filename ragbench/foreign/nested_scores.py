@@ -159,7 +159,7 @@ def measure_in(item: Mapping[str, Any]) -> str:
 def score_in(item: Mapping[str, Any]) -> float:
     """Return the number in a record of one score; NaN if the scorer failed or the record has no number.
 
-    The fields are tried in this order: those of numbers, such as `score`; those of verdicts, such as
+    The fields are tried in this order: fields of numbers, such as `score`; fields of verdicts, such as
     `passed`; the label. The first that has a number counts.
 
     >>> score_in({"name": "recall", "score": 0.5}), score_in({"name": "exact", "passed": True})

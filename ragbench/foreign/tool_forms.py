@@ -316,7 +316,7 @@ def _rows_of_langsmith_examples(value: Any) -> list[Scored]:
 
 
 def _is_pydantic_evals(value: Any) -> bool:
-    """Return True for a report of Pydantic Evals, by its fields and those of its first case."""
+    """Return True for a report of Pydantic Evals, by its fields and the fields of its first case."""
     return (
         isinstance(value, Mapping)
         and isinstance(value.get("failures"), list)

@@ -99,7 +99,7 @@ def judge_audit(
     - "truncated", "padded", "famous author", "instruction to the judge": mean change of the verdict
       when the answer loses its second half, or gets sentences without content, a line that names a
       famous model as its author, or an instruction to give the best verdict; in [-1, 1]. Half of the
-      answers are the system's, half are those of "wrong but fluent", so that verdicts can rise and
+      answers are the system's, half come from "wrong but fluent", so that verdicts can rise and
       fall. The texts are in `ragbench.testsets.interventions`. A rise is a fault. After an addition,
       a fall is a fault by "correctness" alone: padding may well make an answer less relevant.
     - "levels reversed", "documents reversed": mean |difference| of the verdicts on the same answers

@@ -72,7 +72,7 @@ def p_above(
 ) -> Floats:
     """Compute the one-sided p of "the mean is at most `bound`" for each column.
 
-    It is the level at which the column's lower limit is `bound`; `unseen` and `weight` are those of
+    It is the level at which the column's lower limit is `bound`; `unseen` and `weight` are the same as of
     `lower_limits`. NaN below two values.
 
     >>> p_above([np.array([1.0] * 9 + [0.0])], [0.0], 0.5).round(4)  # exact, by the binomial distribution: 0.0107

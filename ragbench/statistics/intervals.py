@@ -305,7 +305,7 @@ def _cluster_lower_limit(sums: Floats, lengths: Floats, width: float, alpha: flo
 
     The limit is the number for which the p of "the true mean is at most this number" is `alpha`
     (`_p_of_cluster_mean`). If p is at most `alpha` even for the observed mean, the limit is the
-    observed mean. The arguments are those of `cluster_interval`.
+    observed mean. The arguments are the same as of `cluster_interval`.
     """
     from scipy.optimize import brentq
 
@@ -328,7 +328,7 @@ def _p_of_cluster_mean(sums: Floats, lengths: Floats, width: float, supposed: fl
     - The rule of three: the probability that a sample lacks a kind of cluster which loses everything,
       and is just frequent enough to bring the observed mean down to `supposed`.
 
-    The other arguments are those of `cluster_interval`.
+    The other arguments are the same as of `cluster_interval`.
     """
     unseen_lengths, counts = np.unique(lengths, return_counts=True)
     excess_sums = sums - supposed * lengths  # their mean is 0 if `supposed` is the true mean

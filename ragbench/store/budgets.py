@@ -85,7 +85,7 @@ def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
         reservation: the number that `reserve` returned.
         actual: the cost in dollars; 0 if the server refused the request.
         answered: the reply is in the store, so that the request is not sent again: other
-            reservations for it, such as that of a killed process, are released.
+            reservations for it, such as the reservation of a killed process, are released.
     """
 
     def work(execute: Execute) -> None:

@@ -190,7 +190,7 @@ def _clustered_means(differences: Floats, samples: Samples) -> tuple[Floats, Flo
     """Compute mean and clustered standard error of each difference in each sample.
 
     Clusters have unequal sizes, so a mean is the ratio of the sum of differences to the number of
-    questions. Its variance is that of a ratio (Cochran 1977): the squares of (sum - mean * count),
+    questions. Its variance is the variance of a ratio (Cochran 1977): the squares of (sum - mean * count),
     added over all clusters of a sample. A cluster is a unit of the samples: a document with its
     questions, or a question.
 

@@ -207,7 +207,7 @@ def _run_on_worker(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
 
 def _connect(address: str) -> tuple[Any, Any]:
     """Return (cluster, client) of Dask. The cluster is one that is started here for "dask://local"; it is
-    None if the address is that of a scheduler, which is at work already.
+    None if the address belongs to a scheduler, which is at work already.
 
     Raises:
         ConfigError: the address has another form, the connection would not be encrypted, or there is

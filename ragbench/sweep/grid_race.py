@@ -186,7 +186,7 @@ class Contest:
 
     def _unfinished(self, jobs: Mapping[str, Job], n_draws: Mapping[str, int]) -> dict[str, Job]:
         """Return configuration -> the job of a round, without configurations that have answered the
-        round's questions already. The order is that of `n_draws`.
+        round's questions already. The order is the same as in `n_draws`.
 
         Args:
             jobs: configuration -> its job; configurations without one are left out.
@@ -205,7 +205,7 @@ class Contest:
     def _after_round(self, race: Race, n_draws: Mapping[str, int], end: int) -> Race:
         """Return the race with the scores that the results in the folder have after a round.
 
-        The costs per question are those of the first round.
+        The costs per question are the costs of the first round.
 
         Args:
             race: as it was before the round.

@@ -212,7 +212,7 @@ def check_versions(ours: Mapping[str, str], theirs: Mapping[str, str], who: str)
 
 
 def _check_source(job: Job) -> None:
-    """Refuse a system or a dataset on this worker that differs from that of the sweep.
+    """Refuse a system or a dataset on this worker that differs from the sweep's.
 
     Raises:
         SweepError: it differs.

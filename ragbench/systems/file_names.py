@@ -181,7 +181,7 @@ def _document_of(path: _Path, documents: Sequence[tuple[_Path, str]]) -> tuple[i
     file_name = path[-1]
     level = _PATH
     doc_ids = _ids_by_path(path, documents)
-    if not doc_ids and file_name.isdecimal():  # a number, such as that of a page
+    if not doc_ids and file_name.isdecimal():  # a number, such as a page number
         return None
     if not doc_ids:
         level = _FILE_NAME

@@ -85,7 +85,7 @@ def draft_known_items(
     - "heading": the headings of a section ask for its first paragraph;
     - "sentence": the rarest words of a sentence, up to eight in a row, ask for that sentence.
 
-    All questions of the first of `kinds` come before those of the second. Within a kind the documents
+    All questions of the first of `kinds` come before the questions of the second. Within a kind the documents
     take turns, in an order drawn with `seed`. No two questions have the same words or passages that
     overlap.
 

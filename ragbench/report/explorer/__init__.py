@@ -179,7 +179,7 @@ def _shown_data(sides: Results, dataset: Dataset | None) -> _ShownData:
     """Return the questions and documents to show, and which side was measured on them.
 
     A `dataset` of the user is shown. Without one (None), the data of the first side is loaded, or
-    that of the second side if documents are missing for the first only.
+    the data of the second side if documents are missing for the first only.
     """
     source = sides[0]
     if dataset is not None:

@@ -102,7 +102,7 @@ def shown_measures(
 ) -> dict[str, list[MeasureResult]]:
     """Return perspective -> the rows of its table, headline measures first.
 
-    Shown are the measures in `names`, those with a target, those of a judge, and those that the user
+    Shown are the measures in `names`, measures with a target, measures of a judge, and measures that the user
     wrote or named. A measure without a score is left out unless it has a target.
     """
     position_of = {name: position for position, name in enumerate(HEADLINE)}
