@@ -85,6 +85,7 @@ _NO_MEASURE_ENDS = (
 )
 # a name of a repeated run, such as "run 3" or "seed_42", not of a system
 _NUMBERED_RUN = re.compile(r"(run|rep|repeat|trial|try|seed|epoch)?[\s_#-]*\d+", re.IGNORECASE)
+_MARKS = ("feedback.", "output.scores.")  # of LangSmith and Weave
 _MAX_NAMES = 40  # of columns in a message
 _MAX_SYSTEMS = 200
 _MAX_SYSTEM_NAME = 200  # characters; longer cells are texts, such as prompts
@@ -206,7 +207,7 @@ class _Columns:
         names: all columns, in the order of the file.
         by_field: the name as `column_name` folds it -> the first column of that name.
         known_measures: the columns that the user names as measures.
-        marked: the columns that MLflow or LangSmith mark as scores; their other columns hold none.
+        marked: the columns that MLflow, LangSmith or Weave mark as scores; their other columns hold none.
         ids: the columns that identify a question, the most reliable first.
         question: the column with the text of the question, or with the inputs of a record.
         errors, status: the columns by which a row is of an answer that failed.
@@ -349,15 +350,16 @@ class _Columns:
 def _marked_columns(names: Sequence[str]) -> list[str]:
     """Return the columns that a tool marks as scores; [] if it marks none.
 
-    MLflow calls them NAME/value or NAME/score. LangSmith calls them feedback.NAME and has the time of
-    the answer next to them; other numbers in its tables are inputs, or parts of an answer.
+    MLflow calls them NAME/value or NAME/score, Weave output.scores.NAME. LangSmith calls them
+    feedback.NAME and has the time of the answer next to them. Other numbers in their tables are
+    inputs, or parts of an answer.
 
     >>> _marked_columns(["inputs.hops", "outputs.confidence", "feedback.overlap", "execution_time"])
     ['feedback.overlap', 'execution_time']
     """
     marked = []
     for name in names:
-        if name.endswith(("/value", "/score")) or name.startswith("feedback."):
+        if name.endswith(("/value", "/score")) or name.startswith(_MARKS):
             marked.append(name)
     if marked and "execution_time" in names:
         marked.append("execution_time")
@@ -368,6 +370,7 @@ def _is_input(name: str) -> bool:
     """Return True for a column such as inputs/question, of MLflow and Azure, and for a record of inputs."""
     # "attributes.input.value" -> head "input", rest "value"; a record of inputs has no rest
     head, _, rest = column_name(name).replace("/", ".").removeprefix("attributes.").partition(".")
+    rest = rest.removeprefix("example.")  # of Weave
     return head in _INPUTS and rest in (*fields.QUESTIONS, "value", "")
 
 

@@ -1,6 +1,6 @@
 """Exports of evaluation tools in JSON, each with a form of its own: DeepEval, promptfoo,
-lm-evaluation-harness, OpenAI evals, Braintrust, LangSmith, Pydantic Evals, Haystack, Phoenix and
-ragas (and Inspect, in `inspect_logs`).
+lm-evaluation-harness, OpenAI evals, Braintrust, LangSmith, Pydantic Evals, Haystack, Weave, Phoenix
+and ragas (and Inspect, in `inspect_logs`).
 
 A form has a function that recognises it and one that reads it; `FORMS` lists them.
 """
@@ -386,6 +386,38 @@ def _rows_of_haystack(value: Mapping[str, Any]) -> list[Scored]:
     return rows
 
 
+def _is_weave_calls(value: Any) -> bool:
+    """Return True for calls of Weave that evaluate an answer, by the names of functions."""
+    names = {"op_name", "inputs", "output"}
+    return _first_has(value, names) and any(map(_evaluates_answer, value))
+
+
+def _evaluates_answer(call: Record) -> bool:
+    """Return True for a call of Weave that asks a model and scores its answer."""
+    return "predict_and_score" in str(call.get("op_name"))
+
+
+def _rows_of_weave_calls(calls: Sequence[Record]) -> list[Scored]:
+    """Read calls of Weave: a row for each answer, without scores if the model or a scorer failed. The
+    systems are the models. A scorer has one score, or several with names.
+    """
+    rows = []
+    for call in calls:
+        inputs = call.get("inputs")
+        if not _evaluates_answer(call) or not isinstance(inputs, Mapping):
+            continue
+        output = call.get("output")
+        by_scorer = output.get("scores") if isinstance(output, Mapping) else None
+        scores: dict[str, float] = {}
+        for scorer, result in (by_scorer or {}).items():
+            named = result if isinstance(result, Mapping) else {scorer: result}
+            for measure, score in named_scores(named).items():
+                scores.setdefault(measure, score)
+        question = question_of(inputs.get("example"))
+        rows.append(Scored("", question, scores, id_of(inputs.get("model"))))
+    return rows
+
+
 def _is_phoenix_experiment(value: Any) -> bool:
     """Return True for an experiment of Phoenix: an object with lists of runs and evaluations."""
     if not isinstance(value, Mapping):
@@ -483,6 +515,7 @@ FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any], list[Scored]]]] = (
     (_is_langsmith_examples, _rows_of_langsmith_examples),
     (_is_pydantic_evals, _rows_of_pydantic_evals),
     (_is_haystack, _rows_of_haystack),
+    (_is_weave_calls, _rows_of_weave_calls),
     (_is_phoenix_experiment, _rows_of_phoenix_experiment),
     (_is_ragas_annotation, _rows_of_ragas_annotation),
 )

@@ -690,6 +690,38 @@ def haystack_json(path: Path, scores: Scores) -> Path:
     return written(path.with_suffix(".json"), content)
 
 
+def weave_calls(path: Path, scores: Scores) -> Path:
+    """Calls of an evaluation with Weave: a failed one has no output, a part of one is another function."""
+    calls = []
+    for name, score in numbered(scores):
+        output = {"output": "A fern.", "scores": {"overlap": {"overlap": score}, "tone": "dry"}}
+        call: dict[str, Any] = {
+            "op_name": "weave:///team/hills/op/Evaluation.predict_and_score:1",
+            "id": f"{path.stem}-{name}",
+            "trace_id": path.stem,
+            "inputs": {"model": "weave:///plants:1", "example": {"question": QUESTIONS[name]}},
+            "output": None if score is None else output,
+            "exception": "no reply" if score is None else None,
+        }
+        calls += [call, {**call, "op_name": "weave:///team/hills/op/overlap:1", "output": score}]
+    return lines(path.with_suffix(".jsonl"), calls)
+
+
+def weave_csv(path: Path, scores: Scores) -> Path:
+    """The same calls with a column for each inner field."""
+    rows = [
+        {
+            "trace_id": path.stem,
+            "inputs.example.question": QUESTIONS[name],
+            "summary.weave.latency_ms": 12 + (path.stem == "new"),
+            "output.scores.overlap.overlap": score,
+        }
+        for name, score in numbered(scores)
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
 def trulens_csv(path: Path, scores: Scores) -> Path:
     rows = [
         {
@@ -816,6 +848,8 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     opik_results,
     azure_json,
     haystack_json,
+    weave_calls,
+    weave_csv,
     trulens_csv,
     trec_eval,
     ir_measures,
