@@ -33,7 +33,8 @@ def compare_command(
 
     Results of other tools are read as they are: a table (CSV, TSV, JSON, JSON Lines, parquet, xlsx) with a row
     per question, or per question and measure, and the files of ragas, DeepEval, promptfoo, Inspect, MLflow,
-    lm-evaluation-harness, OpenAI evals, Braintrust, TruLens, Phoenix, Langfuse, trec_eval and JUnit.
+    lm-evaluation-harness, OpenAI evals, Braintrust, LangSmith, TruLens, Phoenix, Langfuse, Opik,
+    trec_eval, JUnit and others.
     Exit status: 0 compared, 1 the gate of --fail-if, 2 a file cannot be read.
 
     Args:

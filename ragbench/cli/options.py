@@ -169,10 +169,11 @@ def _path_of_results(name: str | Path, database: str) -> Path:
     from ragbench.foreign.readers import SUFFIXES
 
     path = Path(name)
+    is_of_table = path.suffix.lower() in SUFFIXES and path.name != "report.json"
+    if is_of_table and not path.exists():
+        raise ConfigError(f"there is no file {name}; check the path")
     if path.exists() or path.parent != Path():  # `Path()` is the parent of a bare name
         return path
-    if path.suffix.lower() in SUFFIXES:
-        raise ConfigError(f"there is no file {name}; check the path")
     try:
         run, _, _ = service.run_of(str(name), database)
     except ConfigError as exc:

@@ -284,6 +284,9 @@ class _Columns:
             name = self.by_field.get(field)
             if name is None or name in (self.measure, self.value):
                 continue
+            # of TruLens: a hash of the name and version in the columns before it
+            if field == "app_id" and columns:
+                continue
             systems = {id_of(record.get(name)) for record in self.records} - {""}
             is_numbered = all(_NUMBERED_RUN.fullmatch(system) for system in systems)
             if field in ("run", "run_name") and is_numbered:  # repeated runs of one system

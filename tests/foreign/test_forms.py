@@ -1082,6 +1082,14 @@ def test_two_experiments_of_braintrust_in_one_file(tmp_path: Path) -> None:
     assert conclusion.left_out["have no Overlap in B (record q9)"] == 1
 
 
+def test_two_versions_in_one_file_of_trulens(tmp_path: Path) -> None:
+    """A system is named by its version, without the hash of it."""
+    files = [trulens_csv(tmp_path / name, scores_of(name)) for name in "AB"]
+    frame = pd.concat([pd.read_csv(file) for file in files])
+    frame["app_id"] = "app_hash_" + frame["app_version"]
+    assert [arm.name for arm in rb.compare(frame).arms] == ["B", "A"]
+
+
 def test_many_files_are_a_leaderboard_with_names_of_their_own(tmp_path: Path) -> None:
     paths = []
     for name in ("one", "two", "three"):

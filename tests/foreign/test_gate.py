@@ -140,7 +140,12 @@ def test_a_file_that_is_not_there_is_no_run_of_the_history(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "damaged.sqlite").write_text("no database")
     GOOD.to_csv("a.csv", index=False)
-    for names in (["a.csv", "b.csv"], ["b.csv", "a.csv"], ["b.JSONL", "c.csv"]):
+    for names in (
+        ["a.csv", "b.csv"],
+        ["b.csv", "a.csv"],
+        ["b.JSONL", "c.csv"],
+        ["x/b.json", "a.csv"],
+    ):
         done = CliRunner().invoke(app, ["compare", *names, "--database", "damaged.sqlite"])
         missing = next(name for name in names if name != "a.csv")
         assert done.exit_code == 2
