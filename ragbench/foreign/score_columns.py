@@ -279,7 +279,7 @@ class _Columns:
         """Return the columns whose values name several systems, each with several rows; [] if the table
         has one system.
         """
-        columns = []
+        columns: list[str] = []
         for field in SYSTEMS:
             name = self.by_field.get(field)
             if name is None or name in (self.measure, self.value):
