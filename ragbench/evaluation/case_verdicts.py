@@ -216,7 +216,9 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
     """
     varied = [answer for variation in answered.variations.values() for answer in variation.answers]
     judgements = [*chain(answered.judgements, *answered.variation_judgements.values())]
-    costs = costs_of(answered.answers, judgements, varied, answered.step_usage)
+    costs = costs_of(
+        answered.answers, judgements, varied, answered.step_usage, answered.safety_usage
+    )
     gives_answers = bool(answered.answers) and answered.has_answers
     if _has_known_cost(answered) or not gives_answers:
         return costs

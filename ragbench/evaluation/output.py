@@ -45,7 +45,8 @@ class SystemOutput:
     the chunks of ragbench's own pipeline, of which `chunks` are expansions where it has that step and
     `joined` the ids of those expansions that were joined for single questions;
     `stages` are the rankings after each step, `filtered` the relevant documents that its filter keeps
-    from a question, `step_usage` the replies of language models to steps, by part.
+    from a question, `step_usage` the replies of language models to steps, by part, and `safety_usage`
+    those to safety samples, in all steps.
 
     `variations` are intervention -> the changed questions with their answers. A judge adds
     `judgements` and the judgements of the variations.
@@ -73,6 +74,7 @@ class SystemOutput:
     stages: Mapping[str, Run] = field(default_factory=dict)
     filtered: Mapping[str, Sequence[str]] = field(default_factory=dict)
     step_usage: Mapping[str, Sequence[Completion]] = field(default_factory=dict)
+    safety_usage: Sequence[Completion] = ()
     judgements: Sequence[Judgement] = ()
     variations: Mapping[str, Variation] = field(default_factory=dict)
     variation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)

@@ -293,6 +293,8 @@ class Cost:
     cached: int = 0
 
 
+SAFETY = "safety"
+"""The part of the costs that the safety samples of a test set add; it is no cost of the questions."""
 _STEPS_OF_A_QUESTION = ("rewriter", "reranker")  # parts of a cost that each question adds to
 
 
@@ -305,6 +307,17 @@ def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
     (None, 0.0)
     """
     return added([cost.usd for cost in costs if not part or cost.part == part])
+
+
+def cost_without_samples(costs: Sequence[Cost]) -> float | None:
+    """Return the sum of the costs of the questions in US dollars, without the safety samples; None if one
+    of them is unknown.
+
+    >>> costs = [Cost("generator", "m:a", 3, 0, 9, 6, 0.5), Cost(SAFETY, "m:a", 70, 0, 90, 60, 4.0)]
+    >>> total_cost(costs), cost_without_samples(costs)
+    (4.5, 0.5)
+    """
+    return added([cost.usd for cost in costs if cost.part != SAFETY])
 
 
 def added(amounts: Sequence[float | None]) -> float | None:
@@ -341,6 +354,7 @@ def costs_of(
     judgements: Sequence[Judgement] = (),
     interventions: Sequence[Answer] = (),
     steps: Mapping[str, Sequence[Completion]] = MappingProxyType({}),
+    samples: Sequence[Completion] = (),
 ) -> tuple[Cost, ...]:
     """Return the requests to language models and their costs, one `Cost` per part and model.
 
@@ -353,6 +367,7 @@ def costs_of(
         interventions: answers that were generated for comparison only, such as those from oracle
             contexts.
         steps: replies to steps of a search, by part: "index", "rewriter", "reranker".
+        samples: replies to safety samples, the part "safety".
 
     >>> reply = Completion("", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
     >>> [cost] = costs_of([Answer("q1", "Yes.")], [Judgement("q1", "correctness", 1.0, usage=(reply,))])
@@ -364,6 +379,7 @@ def costs_of(
         "generator": [answer.usage for answer in answers],
         "judge": [reply for judgement in judgements for reply in judgement.usage],
         "interventions": [answer.usage for answer in interventions],
+        SAFETY: samples,
     }
     costs = []
     for part, replies in parts.items():
@@ -392,10 +408,10 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
     of a result.
 
     `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its
-    parts, and so are `rewriter_cost_usd` if questions were rewritten and `reranker_cost_usd` if a
-    server reranked the chunks. Each is 0 without a language model and None where a price is
-    unknown. `generate_ms` is the median time of the replies that were waited for, None where all
-    came from the store.
+    parts, and so are `rewriter_cost_usd` if questions were rewritten, `reranker_cost_usd` if a
+    server reranked the chunks and `safety_cost_usd` if safety samples were asked. Each is 0 without
+    a language model and None where a price is unknown. `generate_ms` is the median time of the
+    replies that were waited for, None where all came from the store.
 
     >>> cost_facts([], [Answer("q1", "Yes.")])
     {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}
@@ -406,7 +422,7 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
             waited_ms.append(answer.latency_ms["generate"])
     parts_asked = {cost.part for cost in costs}
     steps = {}
-    for part in _STEPS_OF_A_QUESTION:
+    for part in (*_STEPS_OF_A_QUESTION, SAFETY):
         if part in parts_asked:
             steps[f"{part}_cost_usd"] = total_cost(costs, part)
     return {

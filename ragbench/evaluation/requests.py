@@ -47,7 +47,17 @@ from ragbench.systems.questions import (
     warn_of_failures,
     warn_of_notes,
 )
-from ragbench.types import LLM, RETRIEVAL_ONLY, Answer, Case, Chunk, Dataset, Judgement, System
+from ragbench.types import (
+    LLM,
+    RETRIEVAL_ONLY,
+    Answer,
+    Case,
+    Chunk,
+    Completion,
+    Dataset,
+    Judgement,
+    System,
+)
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
@@ -244,8 +254,22 @@ def answer_all(
             output,
             safety_answers={each.query_id: each for each in answers if not each.failed},
             n_failed_samples=len(retryable),
+            safety_usage=_usage_of_samples(answers, system, output.step_usage),
         )
     return output
+
+
+def _usage_of_samples(
+    answers: Sequence[Answer], system: System, before: Mapping[str, Sequence[Completion]]
+) -> list[Completion]:
+    """Return the replies of language models for the answers to safety samples: to the samples, and, in
+    a pipeline, to the steps of their searches. `before` are the replies to steps that came before.
+    """
+    replies = [answer.usage for answer in answers if answer.usage is not None]
+    if isinstance(system, Pipeline):
+        for part, replies_of_part in system.usage.items():
+            replies += replies_of_part[len(before.get(part, ())) :]
+    return replies
 
 
 def _without_own_documents(output: SystemOutput) -> SystemOutput:

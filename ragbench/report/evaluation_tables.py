@@ -4,6 +4,7 @@ import pandas as pd
 
 from ragbench.evaluation import Result
 from ragbench.evaluation.output import SystemOutput
+from ragbench.evaluation.records import SAFETY
 from ragbench.metrics.answer_similarity import abstention_table, token_f1
 from ragbench.metrics.spans import split_evidence
 from ragbench.registry import meaning_of, perspective_of
@@ -250,13 +251,15 @@ def changed_answers(
 
 def cost_table(result: Result) -> pd.DataFrame:
     """Return the cost of each part of an evaluation, with `usd_per_question`; an unknown cost is
-    the word "unknown". No row if no model was asked.
+    the word "unknown". Safety samples are no cost of a question: "–". No row if no model was asked.
     """
     costs = pd.DataFrame(list(result.costs))
     if costs.empty:
         return costs
     costs["usd_per_question"] = costs["usd"].astype(float) / len(result.answers)
-    return costs.astype(object).where(costs.notna(), "unknown")
+    table = costs.astype(object).where(costs.notna(), "unknown")
+    table.loc[table["part"] == SAFETY, "usd_per_question"] = "–"
+    return table
 
 
 def cut_texts(result: Result) -> str:

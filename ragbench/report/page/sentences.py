@@ -14,11 +14,13 @@ from ragbench.evaluation import Result, Results
 from ragbench.evaluation.perspectives import attribution_doubt
 from ragbench.evaluation.records import (
     BUILT_IN,
+    SAFETY,
     CaseResult,
     Change,
     Cost,
     MeasureResult,
     PassFail,
+    cost_without_samples,
     total_cost,
 )
 from ragbench.evaluation.rows import brief_names, headline_name, is_shown
@@ -294,10 +296,8 @@ def _cost_sentence(result: Result) -> str:
     by_part = ", ".join(f"{part} {usd}" for part, usd in cost_of_part.items())
     total = total_cost(costs)
     if total is not None:
-        return (
-            f"{dollars(total)} dollars where nothing is cached "
-            f"({by_part}), {dollars(total, len(result.cases))} per question"
-        )
+        per_question = dollars(cost_without_samples(costs), len(result.cases))
+        return f"{dollars(total)} dollars where nothing is cached ({by_part}), {per_question} per question"
     reasons = []
     for cost in costs:
         if cost.usd is None:
@@ -335,8 +335,8 @@ def cost_rows(costs: Sequence[Cost], n_questions: int) -> list[tuple[str, ...]]:
     """Return the table of costs as texts; its headings are `COST_HEADS`.
 
     Each row shows the costs of a model in a part of the evaluation: requests, cached replies,
-    tokens ("–" if unknown), dollars in total and per question. Several rows are followed by their
-    sum.
+    tokens ("–" if unknown), dollars in total and per question, to which safety samples do not count.
+    Several rows are followed by their sum.
     """
     rows = []
     for cost in costs:
@@ -344,11 +344,12 @@ def cost_rows(costs: Sequence[Cost], n_questions: int) -> list[tuple[str, ...]]:
         if cost.input_tokens or cost.output_tokens:
             tokens = [f"{cost.input_tokens:,}", f"{cost.output_tokens:,}"]
         requests = (f"{cost.requests:,}", f"{cost.cached:,}", *tokens)
-        prices = (dollars(cost.usd), dollars(cost.usd, n_questions))
+        per_question = "–" if cost.part == SAFETY else dollars(cost.usd, n_questions)
+        prices = (dollars(cost.usd), per_question)
         rows.append((cost.part, cost.model, *requests, *prices))
     if len(costs) > 1:
-        total = total_cost(costs)
-        rows.append(("all", "", "", "", "", "", dollars(total), dollars(total, n_questions)))
+        per_question = dollars(cost_without_samples(costs), n_questions)
+        rows.append(("all", "", "", "", "", "", dollars(total_cost(costs)), per_question))
     return rows
 
 
