@@ -245,7 +245,12 @@ def dollars(models: Sequence[llms.ModelPlan], discount: float = 1.0) -> str:
     """Return what requests cost, in words."""
     unpriced = [each.model for each in models if each.cost is None or each.max_cost is None]
     if unpriced:
-        return f"unknown: {', '.join(unpriced)} has no price; name a table of prices in RAGBENCH_PRICES"
+        reason = f"{', '.join(unpriced)} has no price; name a table of prices in RAGBENCH_PRICES"
+        if any(model.startswith("function:") for model in unpriced):
+            reason += (
+                " (a function's Completion is priced by the model that it names, once it is there)"
+            )
+        return f"unknown: {reason}"
     cost = discount * sum(model.cost or 0 for model in models)
     longest = discount * sum(model.max_cost or 0 for model in models)
     return f"about ${cost:.4f}, ${longest:.4f} with the longest replies"

@@ -234,6 +234,8 @@ class LocalExecutor:
         # the job's variables replace this process's; the number of threads is set in any case
         environment = {**os.environ, **job.environment}
         environment |= dict.fromkeys(_THREADS, str(threads))
+        if prices := environment.get("RAGBENCH_PRICES"):
+            environment["RAGBENCH_PRICES"] = str(Path(prices).absolute())  # the run is elsewhere
         environment["RAGBENCH_PROGRESS"] = str(job.progress)
         process = self._context.Process(  # type: ignore[attr-defined]
             target=preload.begin, args=(job.to_json(), environment, threads, sender)
