@@ -91,7 +91,7 @@ def run_race(
 
     Returns:
         For each configuration the number of draws after which it stopped (0: it did not), the leader
-        then, and the largest capital against it; and the leaders.
+        then, and the logarithm of the largest capital against it; and the indices of all leaders.
 
     >>> chances = np.random.default_rng(0).random((300, 1, 3))
     >>> answers = (chances < [0.7, 0.4, 0.7]).astype(float)
