@@ -187,6 +187,8 @@ def generate_answers(
         ConfigError: `llm` or `prompt` is unknown, or a number is out of range.
         DataError: the run names a chunk that is not in `chunks`.
     """
+    from ragbench.llms.stored_llm import StoredLLM  # only where a language model is asked
+
     template = check_prompt(prompt)
     check_llm(llm)
     kept, cut = cut_to_budget(context_chunks(dataset, run, chunks, k), max_context_tokens)
@@ -203,8 +205,9 @@ def generate_answers(
         texts = [chunk.text for chunk in kept[case.query_id]]
         if texts:
             prompts[case.query_id] = fill(template, case.text, texts)
+    model = llms.load_llm(llm)
     completions = llms.generate_many(
-        llms.load_llm(llm),
+        model,
         list(prompts.values()),
         system=GENERATION_SYSTEM,
         max_tokens=max_tokens,
@@ -221,7 +224,7 @@ def generate_answers(
             answers.append(read_reply(query_id, reply_to[query_id], contexts, cut_ids))
         else:  # nothing was retrieved, or nothing fits
             answers.append(Answer(query_id, NO_ANSWER, outcome="no_results", cut=cut_ids))
-    _warn_of_failures(answers)
+    _warn_of_failures(answers, has_stored=isinstance(model, StoredLLM))
     return answers
 
 
@@ -242,14 +245,20 @@ def _retrieval_only_answers(
     return answers
 
 
-def _warn_of_failures(answers: Sequence[Answer]) -> None:
-    """Warn once of all answers whose requests failed."""
+def _warn_of_failures(answers: Sequence[Answer], *, has_stored: bool) -> None:
+    """Warn once of all answers whose requests failed; `has_stored` tells whether replies of the model
+    are stored, so that running again requests only the failed ones.
+    """
     failed = [answer for answer in answers if answer.error is not None]
-    if failed:
-        warn_user(
-            f"{len(failed)} of {len(answers)} answers failed, the first for "
-            f"query {failed[0].query_id!r}: {failed[0].error}; run again to request only these"
-        )
+    if not failed:
+        return
+    way_out = "run again to request only these"
+    if not has_stored:
+        way_out = "replies of your own model are not stored, so running again requests all"
+    warn_user(
+        f"{len(failed)} of {len(answers)} answers failed, the first for "
+        f"query {failed[0].query_id!r}: {failed[0].error}; {way_out}"
+    )
 
 
 def read_reply(

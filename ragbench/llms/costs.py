@@ -187,7 +187,7 @@ def _over_budget(
         kept = "replies of your own model are not stored: all is asked again if you run it again"
     message = (
         f"budget: {users_model or request.name} may cost {highest_cost:.4f} dollars for this request, "
-        f"and {spent.settled:.4f} of {settings.max_cost or 0.0:.2f} are "
+        f"and {spent.settled:.4f} of {settings.max_cost or 0.0:.4g} are "
         f"spent{spent.lost_in_words}; {kept} with a higher maximum"
     )
     for messages in _watchers:

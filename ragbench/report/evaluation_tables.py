@@ -7,7 +7,7 @@ from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.records import SAFETY
 from ragbench.metrics.answer_similarity import abstention_table, token_f1
 from ragbench.metrics.spans import split_evidence
-from ragbench.registry import meaning_of, perspective_of
+from ragbench.registry import meaning_of, own_names, perspective_of
 from ragbench.report.configuration import MAIN
 from ragbench.statistics import summarise
 from ragbench.types import Dataset
@@ -18,10 +18,10 @@ _RANKING = ("nDCG@5", "nDCG@10", "P@5", "R@5", "R@10", "Success@5", "RR", "AP")
 
 
 def main_measures(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a summary that are shown first, as far as they were measured; the index is
-    the measure.
+    """Return the rows of a summary that are shown first, as far as they were measured, with the user's
+    own measures; the index is the measure.
     """
-    return _scored(summary, MAIN).round(3)
+    return _scored(summary, (*MAIN, *own_names())).round(3)
 
 
 def ranking_measures(summary: pd.DataFrame) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from ragbench import registry
 from ragbench.cli import app
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Results, compare_results, load_result, load_targets, save
+from ragbench.report.evaluation_tables import main_measures
 from ragbench.report.leaderboard import leaderboard_rows
 from ragbench.report.page.sentences import brief_measures
 from ragbench.types import Answer, Case, Dataset, Document
@@ -271,3 +272,9 @@ def test_own_and_chosen_measures_are_columns_of_the_leaderboard() -> None:
     rows = leaderboard_rows(board, "nDCG@10")
     assert rows["found"].str.startswith("1.000 [").all()
     assert "long" in rows
+
+
+def test_own_measures_are_among_the_first_of_a_notebook() -> None:
+    long = rb.Measure("long", lambda case, answer, contexts: len(answer.text) > 9, bounds=(0, 1))
+    result = rb.evaluate(DATA, answers("Yes!"), measures=["nDCG@10", long])
+    assert "long" in main_measures(rb.summarise(result.scores)).index
