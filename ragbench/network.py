@@ -149,10 +149,12 @@ class Bounds:
         raise OutOfBoundsError(message, FailureKind.TIMEOUT)
 
     def _check(self, response: Any) -> None:
-        """Check the headers of a response, and bound the reading of its body.
+        """Check the headers of a response, and replace the stream of its body: `_Body` unzips it and
+        bounds its size and time while it is read.
 
         Raises:
-            OutOfBoundsError: the response is a redirect that is not followed, or has another encoding.
+            OutOfBoundsError: the response is a redirect that is not followed, or its encoding is not
+                gzip.
         """
         extensions = response.request.extensions
         if "arrived" in extensions:  # a thread waits for the headers (`_exchange`)
@@ -160,6 +162,8 @@ class Bounds:
         library = import_module(type(response).__module__.partition(".")[0])  # httpx or httpx2
         if response.has_redirect_location:
             self._check_redirect(response, library)
+        # The header is removed so that httpx itself does not unzip the body, which it would do without
+        # a limit of the size. "identity": not encoded.
         encoding = response.headers.pop("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "gzip"):
             message = (
@@ -168,14 +172,15 @@ class Bounds:
             )
             raise OutOfBoundsError(message, FailureKind.UNREADABLE)
         body = _Body(self._name, extensions, is_gzip=encoding == "gzip")
-        response.stream = _stream_class(library)(response.stream, body)
+        bounded_stream_class = _stream_class(library)
+        response.stream = bounded_stream_class(response.stream, body)
 
     def _check_redirect(self, response: Any, library: Any) -> None:
         """Refuse a redirect, unless it stays on its host and such redirects are allowed (`same_host`).
 
         Raises:
-            OutOfBoundsError: redirects are not allowed, or it leads to another host or from https to
-                http.
+            OutOfBoundsError: redirects are not allowed, or the redirect leads to another host, or from
+                https to http.
         """
         source = response.request.url
         location = response.headers["location"]

@@ -175,11 +175,12 @@ def _sheets_by_criterion(
         rows = read_sheet(path).dropna(subset="value")
         labelled = set(rows["criterion"])
         for criterion in criteria:
-            # `meant` is the built-in criterion of which it is another wording, if it is one
+            # The criterion may be another wording of a criterion ("correctness"). Its `meant` is then
+            # the name of that criterion, whose labels count, too.
             if criterion.name in labelled or criterion.meant in labelled:
                 sheets[criterion.name].append(path)
-    # sheets were named, and no criterion has one
-    if labels and not any(sheets.values()):
+    has_usable_sheet = any(sheets.values())
+    if labels and not has_usable_sheet:
         raise DataError(
             f"{', '.join(path.name for path in labels)}: no label is by {', '.join(sheets)}; label "
             "some answers, or name another criterion"

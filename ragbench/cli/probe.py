@@ -131,7 +131,7 @@ def _print_or_write_file(kind: str, table: dict[str, Any], file: Path | None) ->
 
 
 def _print_reply(reply: Reply, seconds: float) -> None:
-    """Print how long a reply took, and its first three events and its last one."""
+    """Print how long a reply took, its first three events and its last one; API keys are masked."""
     from rich.pretty import pretty_repr
 
     stream = ", a stream" if reply.streamed else ""
@@ -139,11 +139,13 @@ def _print_reply(reply: Reply, seconds: float) -> None:
     shown_events = [*reply.events[:3], *reply.events[3:][-1:]]  # the last, if it is not among them
     for event in shown_events:
         text = pretty_repr(event, max_width=100, max_length=3, max_string=70)
-        typer.echo(_without_keys(text))
+        typer.echo(_without_api_keys(text))
 
 
 def _print_matches(answer: Answer, data: Dataset) -> None:
-    """Print the documents that the contexts of an answer are from, and how they were recognised."""
+    """Print the documents that the contexts of an answer are from, and how the documents were
+    recognised.
+    """
     matched = systems.match_passages([answer], data)
     counts = [f"{count} {how}" for how, count in matched.counts.items() if count]
     typer.echo(f"Documents: {', '.join(matched.run['probe'])}\nMatched: {', '.join(counts)}")
@@ -265,7 +267,8 @@ def _ask_system(name: str, question: str, data: Dataset) -> _Probed:
 
 
 def _print_answer(answer: Answer | None, paths: Mapping[str, Any]) -> None:
-    """Print the parts of an answer that were recognised, and where they are in the reply.
+    """Print the parts of an answer that were recognised, and where they are in the reply; API keys are
+    masked.
 
     Args:
         answer: None means that nothing was recognised.
@@ -290,14 +293,12 @@ def _print_answer(answer: Answer | None, paths: Mapping[str, Any]) -> None:
         f"contexts  {path_of_part.get('contexts', ''):<20} {len(answer.contexts)}\n"
         f"{pretty_repr(answer.passages[:3], max_width=100, max_string=60)}"
     )
-    typer.echo(_without_keys(text))
+    typer.echo(_without_api_keys(text))
 
 
-def _without_keys(text: str) -> str:
-    """Return a text without the keys of the environment."""
-    from ragbench.llms.failures import (
-        environment_keys,
-        scrubbed,
-    )  # loads pydantic, which help lacks
+def _without_api_keys(text: str) -> str:
+    """Return a text in which the API keys of this process's environment are masked."""
+    # imported here: it loads pydantic, which `--help` does not need
+    from ragbench.llms.failures import environment_keys, scrubbed
 
     return scrubbed(text, environment_keys())

@@ -43,9 +43,9 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     """Return the set in a repository ("BeIR/nfcorpus") or a local folder; `split` is the split of
     the judgements.
 
-    "<repository>:<config>" takes the configurations "<config>-corpus", "<config>-queries" and
-    "<config>-qrels" (or "<config>"), as sets in several languages have them. Ids may be called
-    "_id" or "id".
+    "<repository>:<config>" is for sets in several languages: it takes the configurations
+    "<config>-corpus" and "<config>-queries", and the judgements from "<config>-qrels" or "<config>".
+    Ids may be called "_id" or "id".
 
     Raises:
         ConfigError: the repository does not exist, or lacks one of the configurations.
@@ -65,10 +65,13 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
         raise DataError(
             f"hf:{repository} has no split {split!r}; splits that are there: {', '.join(splits)}"
         )
-    corpus_source = _choose_split(repo, f"{prefix}corpus", ("corpus", split))
-    queries_source = _choose_split(repo, f"{prefix}queries", ("queries", split))
-    corpus = mapped(_unique_records(corpus_source, document, "document"))  # a large one on disk
-    cases = {query.query_id: query for query in _unique_records(queries_source, case, "query")}
+    # of several splits of the documents, the one called "corpus", else the one called as `split`
+    corpus_source = _choose_split(repo, f"{prefix}corpus", preferred=("corpus", split))
+    queries_source = _choose_split(repo, f"{prefix}queries", preferred=("queries", split))
+    documents = _unique_records(corpus_source, parse=document, what="document")
+    queries = _unique_records(queries_source, parse=case, what="query")
+    corpus = mapped(documents)  # id -> document; a large corpus is kept on disk
+    cases = {query.query_id: query for query in queries}
     qrels = _read_qrels(_Source(qrels_repo, qrels_config, split))
     is_local = os.path.isdir(_location(repo))
     name = Path(repository).name if is_local else repository  # no local path gets into results
@@ -76,7 +79,8 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
 
 
 def _split_name(repository: str) -> tuple[str, str]:
-    """Return the repository or folder, and the configuration after the last colon, "" without one.
+    """Return the repository or folder, and the configuration after the last colon; "" if no
+    configuration is named.
 
     >>> _split_name("miracl/hagrid:en"), _split_name("C:\\\\data"), _split_name("BeIR/nfcorpus")
     (('miracl/hagrid', 'en'), ('C:\\\\data', ''), ('BeIR/nfcorpus', ''))
@@ -89,7 +93,7 @@ def _split_name(repository: str) -> tuple[str, str]:
 
 
 def _read_qrels(source: _Source) -> Qrels:
-    """Return query id -> document id -> grade."""
+    """Return the judgements of a source: query id -> document id -> grade."""
     qrels: Qrels = {}
     for where, record in _records(source):
         with located(where):
@@ -175,21 +179,22 @@ def _splits(repo: str, config: str) -> list[str]:
         return [str(name) for name in datasets.get_dataset_split_names(_location(repo), config)]
 
 
-def _choose_split(repo: str, config: str, usual: tuple[str, str]) -> _Source:
-    """Return a configuration with its only split, else with the first of two usual ones that it has.
+def _choose_split(repo: str, config: str, preferred: tuple[str, str]) -> _Source:
+    """Return a configuration with its only split, else with the first of two preferred splits that it
+    has.
 
     Raises:
-        DataError: it has several splits, and neither of these.
+        DataError: it has several splits, and neither of the preferred ones.
     """
     splits = _splits(repo, config)
     if len(splits) == 1:
         return _Source(repo, config, splits[0])
-    for split in usual:
+    for split in preferred:
         if split in splits:
             return _Source(repo, config, split)
     raise DataError(
         f"hf:{repo}: configuration {config!r} has splits {', '.join(splits)}; expected one, "
-        f"or {usual[0]!r}"
+        f"or {preferred[0]!r}"
     )
 
 
@@ -197,7 +202,8 @@ def _records(source: _Source) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Download a part of a repository, and yield the place of each record (for messages) and the record.
 
     Raises:
-        ConfigError, DataError, DownloadError: it does not exist, cannot be read, or not be fetched.
+        ConfigError, DataError, DownloadError: the part does not exist, cannot be read, or cannot be
+            fetched.
     """
     import datasets
     import pyarrow as pa

@@ -431,9 +431,10 @@ def _step_to_enable_decision(deciding: DecidingQuestions) -> tuple[str, str]:
 def _by_cost(leading: Arm, base: Arm) -> tuple[Arm, str]:
     """Return which of two equally good arms (configurations) to use, and the reason.
 
-    - The cheaper one by dollars per question, or if these are equal or unknown, by dollars for the index.
-    - Else the one that is clearly faster. But if only one of the two prices is unknown, the baseline,
-      and the reason states which price is missing.
+    - The arm that costs less per question; if these costs are equal or unknown, the arm whose index
+      costs less.
+    - Else the arm that is clearly faster. But if the price of only one arm is unknown, the baseline is
+      used, and the reason states which price is missing.
     - Else the baseline, with the reason "".
     """
     for amount in ("cost_per_1000_usd", "index_cost_usd"):
@@ -509,12 +510,16 @@ def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuest
 
 
 def left_out_sentences(deciding: DecidingQuestions) -> list[str]:
-    """State how many questions decide, and for the others the reason."""
+    """State how many questions decide, and for the others the reason.
+
+    If all questions decide, only the note about known-item drafts is returned; [] without drafts.
+    """
     if deciding.n == deciding.total:
         return draft_note(deciding)
     reasons = []
     for reason, count in deciding.left_out.items():
-        verb, _, rest = reason.partition(" ")  # of several questions: "have" or "are"
+        # a reason begins with its verb, in the plural: "have no relevant document"
+        verb, _, rest = reason.partition(" ")
         if count == 1:
             verb = {"have": "has", "are": "is"}.get(verb, verb)
         reasons.append(f"{count} {verb} {rest}")

@@ -43,7 +43,7 @@ from ragbench.registry import declared, higher_is_better, named_among
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import compare_all, with_interval
 from ragbench.statistics.ranking import RANKING, main_measure_of
-from ragbench.statistics.shrinkage import expected_gain
+from ragbench.statistics.shrinkage import ExpectedGain, expected_gain
 from ragbench.statistics.thresholds import ALPHA, MARGIN, MIN_QUESTIONS
 from ragbench.testsets.fields import column_name
 
@@ -547,7 +547,7 @@ def _arms(compared: _Compared) -> list[Arm]:
     return arms
 
 
-def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> Any:
+def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> ExpectedGain | None:
     """Estimate how much of the best system's gain over the baseline can be expected on new questions;
     None if there are too few questions for it.
 
@@ -558,12 +558,13 @@ def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> Any:
         return None
     sign = 1 if higher_is_better(deciding.measure) else -1
     query_ids = sorted(deciding.ids)
-    columns = {}
+    scores_of = {}  # system -> its score of each question
     for name, values in paired.values.items():
-        columns[name] = pd.Series(values[deciding.measure]).reindex(query_ids)
-    baseline, *others = columns
-    gains = {name: sign * (columns[name] - columns[baseline]) for name in others}
-    return expected_gain(pd.DataFrame(gains).T)  # a row per system, a column per question
+        scores_of[name] = pd.Series(values[deciding.measure]).reindex(query_ids)
+    baseline, *others = scores_of  # the baseline is the first of the paired tables
+    gains = {name: sign * (scores_of[name] - scores_of[baseline]) for name in others}
+    # a row per system, a column per question
+    return expected_gain(pd.DataFrame(gains).T)
 
 
 def _other_measures(comparison: pd.DataFrame, name: str, deciding: str) -> list[str]:

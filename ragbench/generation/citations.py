@@ -20,7 +20,8 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     A context is cited by its number from 1, as in [1], [1, 2], [1][3], [1-3], [Document 1] and 【1】,
     or by its id in brackets, as in [rail#0] and [rail#0, rail#3]. A number that no context has is
     kept as "invalid:7", so that made-up citations count. Numbers of four digits and more are years
-    and the like; code between backticks is not read.
+    and the like; code between backticks is not read. `contexts` are the ids of the chunks that the
+    model saw, in this order.
 
     >>> parse_citations("Built in 1881 [2], rebuilt later [1, 7].", ["rail#0", "rail#3"])
     ('rail#3', 'rail#0', 'invalid:7')
@@ -42,10 +43,10 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
-    """Return the text with blanks in place of its citations: "[2]", "[1, 3]", "[Document 1]", and
-    ids of `contexts` in brackets.
+    """Return the text with blanks in place of its citations, so that offsets stay.
 
-    The rest keeps its place; brackets in code stay.
+    A citation is "[2]", "[1, 3]", "[Document 1]", or ids of chunks in brackets; `contexts` are the
+    ids that count. Code stays: brackets in code, and also code in the brackets of a citation.
 
     >>> without_citations("It opened in 1889 [2]; see `a[1]`.")
     'It opened in 1889    ; see `a[1]`.'
@@ -56,14 +57,16 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
         is_citation = _CITATION.fullmatch(brackets[0]) or _cited_ids(brackets[1], contexts)
         if is_citation:
             for place in range(brackets.start(), brackets.end()):
-                is_code = without_code[place] == " "  # or a blank already
-                if not is_code:
+                # "[2 `x`]" is "[2    ]" without its code: only the places of "[", "2" and "]" change
+                if without_code[place] != " ":
                     signs[place] = " "
     return "".join(signs)
 
 
 def _expand_ranges(citation: str) -> list[int]:
-    """Return the numbers in a citation such as "1, 3-5"; of a range from high to low the first."""
+    """Return the numbers in a citation: 1, 3, 4, 5 for "1, 3-5". A range from high to low, such as
+    "5-3", counts as its first number.
+    """
     numbers: list[int] = []
     for first, last in _ITEM.findall(citation):
         start = int(first)

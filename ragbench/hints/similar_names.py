@@ -113,15 +113,19 @@ def similar(name: str, known: Iterable[str]) -> str:
 
 
 def _same_letters(word: str, names: Mapping[str, str]) -> str:
-    """Return the name with the letters of a word, whatever its underscores; "" without one. `names` is
-    the name in lower case -> the name.
+    """Return the name that equals a word but for underscores; "" if there is none.
+
+    `names` is known name in lower case -> the name as it is written.
     """
     without_underscores = {each.replace("_", ""): names[each] for each in names}
     return without_underscores.get(word.replace("_", ""), "")
 
 
 def _synonym(word: str, names: Mapping[str, str]) -> str:
-    """Return the name that means the same as a word, by `SYNONYMS`; "" without one."""
+    """Return the name that means the same as a word, by `SYNONYMS`; "" if there is none.
+
+    `names` is known name in lower case -> the name as it is written.
+    """
     for group in SYNONYMS:
         if word in group:
             for synonym in group:
@@ -207,14 +211,16 @@ def _are_synonyms(word: str, other: str) -> bool:
 def hint_of(
     name: str, known: Iterable[str], calls: Mapping[str, str], methods: Container[str] = ()
 ) -> str:
-    """Return the end of a sentence about a name that does not exist: the call or the name that is meant,
-    else the names that exist; "" if none exists.
+    """Return the end of a sentence about a name that does not exist: the call or the name that the user
+    probably meant, else the names that exist; "" if none exists.
 
     Args:
         name: the name that does not exist.
         known: the names that exist.
         calls: a name that people expect, in lower case -> what to write instead.
-        methods: the known names that are called.
+        methods: the known names that are methods; the hint shows them with parentheses.
+
+    "delta" is a synonym of "difference" (see `SYNONYMS`):
 
     >>> hint_of("delta", ["name", "mean"], {"difference": "arm.difference"})
     '; use arm.difference'
@@ -224,7 +230,8 @@ def hint_of(
     '; it has name, mean'
     """
     names = list(known)
-    # a name that exists, a key of `calls`, or ""
+    # a name that exists, a key of `calls`, or "": by the parts of the name, else by its spelling and
+    # its synonyms
     meant = _expected_call(name, names, calls) or similar(name, [*names, *calls])
     if meant in calls:
         return f"; use {calls[meant]}"
@@ -242,11 +249,11 @@ def hint_of(
 
 
 def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) -> str:
-    """Return the key of `calls`, or the known name, that a name means; "" without one.
+    """Return the key of `calls`, or the known name, that a name means; "" if there is none.
 
-    These are tried in turn: the whole name; a known name that is spelt nearly like it; the noun of the
-    name (its last word), unless the whole name has synonyms, which tell more; its action (its first
-    word).
+    These are tried in turn: the whole name; a known name with nearly the same spelling; the noun of
+    the name (its last word), unless the whole name has synonyms, which tell more; the action (the
+    first word of the name).
 
     Args:
         names: the names that exist.

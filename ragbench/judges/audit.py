@@ -175,10 +175,9 @@ def judge_audit(
     rows = []
     for probe in AUDIT_BOUNDS:  # in the order of the table
         if probe in values_of:
-            has_own_questions = (
-                probe == "other language"
-            )  # the questions are built in, and not the answers' own
-            n_questions = len(values_of[probe]) if has_own_questions else len(plain)
+            # the probe "other language" has built-in questions, the others have those of `plain`
+            is_built_in = probe == "other language"
+            n_questions = len(values_of[probe]) if is_built_in else len(plain)
             rows.append(_probe_row(probe, values_of[probe], audited.meant, n_questions))
     # so that None becomes a missing number
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
@@ -199,23 +198,26 @@ def _scores_of_groups(
     model: LLM,
     request_options: Mapping[str, Any],
 ) -> dict[str, list[float | None]]:
-    """Judge groups of materials (the texts about an answer that the judge sees), all in one batch.
+    """Judge groups of materials (the texts about an answer that the judge sees).
 
-    If the criterion has levels, the group `_UNCHANGED` is judged once more with the levels in reverse
-    order, as the group "levels reversed".
+    If the judge chooses one of listed levels, the group `_UNCHANGED` is judged once more, with the
+    levels in reverse order. These verdicts are returned as the group "levels reversed".
 
     Returns:
         group -> the verdict on each of its materials, from 0 to 1 (the best); None for a verdict that
         could not be read.
     """
-    materials = list(chain.from_iterable(groups.values()))  # group after group
+    # all groups are judged by one call, group after group, so that their requests are concurrent
+    materials = list(chain.from_iterable(groups.values()))
     scores = _judge_once(materials, criterion, model, request_options)
     scores_of = {}
     start = 0
     for name, group in groups.items():
         scores_of[name] = scores[start : start + len(group)]
         start += len(group)
-    if criterion.form in ("level", "score"):
+    # forms of a reply that is one of the listed levels: a word, or a number
+    lists_levels = criterion.form in ("level", "score")
+    if lists_levels:
         scores_of["levels reversed"] = _judge_once(
             groups[_UNCHANGED], _with_levels_reversed(criterion), model, request_options
         )
@@ -286,15 +288,18 @@ def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[st
     wrong = [replace(material, answer=other) for material, other in zip(plain, others, strict=True)]
     unchanged = [*plain, *wrong]
     groups = {_UNCHANGED: unchanged}
+    # True for a built-in criterion, or another wording of one; False for others of the user
     knows_right_answers = _knows_right_answers(criterion)
     for probe, change_answer in ANSWER_CHANGES.items():  # name -> a function from answer to answer
-        # by the user's own criterion, half an answer may be as good as a whole one
+        # "truncated" halves the answer: by a criterion of the user (such as politeness), half an
+        # answer may be as good as the whole
         if knows_right_answers or probe != "truncated":
             groups[probe] = [replace(each, answer=change_answer(each.answer)) for each in unchanged]
     if knows_right_answers:
         groups["empty answer"] = [replace(material, answer="") for material in plain]
         groups["right answers"] = _materials_with_right_answers(plain, criterion)
-    if criterion.meant == "correctness":
+    is_correctness = criterion.meant == "correctness"  # or another wording of it
+    if is_correctness:
         groups["other language"] = _materials_in_other_languages()
     has_order = any(len(material.documents) > 1 for material in plain)
     if "contexts" in criterion.shows and has_order:
@@ -360,15 +365,17 @@ def _with_levels_reversed(criterion: Criterion) -> Criterion:
     """Return a criterion whose levels, and their meanings (`anchors`), are listed in the opposite order;
     levels without a value come last.
 
-    The judge reads the meanings, and they may have another order than the levels. If the new order is
-    the one that they had, they are reversed, so that the judge reads a different order in any case.
+    The judge reads the meanings, whose order may differ from the order of the levels. If the meanings
+    have the new order already, the meanings are reversed, so that the judge reads another order in any
+    case.
     """
     without_value = [level for level in criterion.levels if level not in criterion.values]
+    # `values` has the levels with a value, in the order in which the levels are listed
     new_order = [*reversed(criterion.values), *without_value]
     levels = {level: criterion.levels[level] for level in new_order}
     anchors = {level: criterion.anchors[level] for level in new_order if level in criterion.anchors}
-    had_new_order = list(anchors) == list(criterion.anchors)
-    if had_new_order:
+    is_same_order = list(anchors) == list(criterion.anchors)
+    if is_same_order:
         anchors = dict(reversed(anchors.items()))
     return replace(criterion, levels=levels, anchors=anchors)
 

@@ -459,14 +459,15 @@ def _labels_of_drawn_questions(labels: Any, criterion: str) -> pd.DataFrame:
 
 
 def _drawn_until_first_gap(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
-    """Return questions in the order of the draw, up to the first one that is missing.
+    """Return completely labelled questions in the order of the draw, up to the first drawn question that
+    is not among them.
 
     The questions after a gap are left out, because a skipped question may be a hard one. Questions
     without a number come last, in random order: the numbers 1, 2, 4 and none become 1, 2 and none.
 
     Args:
         query_ids: the questions that have all their labels.
-        table: labels, with the columns query_id and number.
+        table: labels, with the columns query_id and number (of the question in the draw, from 1).
     """
     numbers = table.groupby("query_id")["number"].min().reindex(query_ids)
     numbers = numbers.sample(frac=1, random_state=0).sort_values(kind="stable")  # NaN is last
@@ -478,13 +479,14 @@ def _answer_label_differences(
     results: Sequence[Result], labels: Any, criterion: str
 ) -> pd.Series[float]:
     """Return question -> the difference of people's labels, second result minus first, in the order
-    of the draw; for one result, question -> its label.
+    of the draw; for one result, question -> the label of its answer.
 
-    Only questions with a label of each answer count, up to the first drawn question without one.
+    Only questions count whose answers all have a label, up to the first drawn question with an answer
+    that has none.
     """
     table = _labels_of_drawn_questions(labels, criterion)
     names = [result.name for result in results]
-    if len(results) == 1:  # its labels may name no configuration
+    if len(results) == 1:  # the labels of a single result may name no configuration
         is_of_result = table["configuration"].isin(["", *names])
         table = table[is_of_result].assign(configuration=names[0])
     is_of_results = table["configuration"].isin(names) & table["query_id"].isin(results[0].queries)
@@ -514,7 +516,10 @@ def _mean_labels(table: pd.DataFrame, results: Sequence[Result], criterion: str)
 def _check_any_of_results(
     is_of_results: pd.Series[bool], labels: Any, results: Sequence[Result]
 ) -> None:
-    """Raise DataError if there are labels, and none is of these results."""
+    """Raise DataError if there are labels, and none of them is of these results.
+
+    `is_of_results` is True for each label that is.
+    """
     if len(is_of_results) and not is_of_results.any():
         raise DataError(
             f"none of {len(labels)} labels is of {_names(results)}; pass the results that were "
@@ -568,24 +573,28 @@ def _document_label_differences(
 def _grades_of_sheet(
     table: pd.DataFrame, dataset: Dataset, unlabelled: Mapping[str, Sequence[str]]
 ) -> Qrels:
-    """Return query_id -> document -> grade, for each question that a sheet labels completely: the
-    grades of `dataset` and of the sheet.
+    """Return query_id -> document -> grade, from the labels of `dataset` and of a sheet together.
 
-    The questions are in the order of the draw, up to the first incomplete one.
+    Only questions for which the sheet has all missing labels are returned. They are in the order of the
+    draw, up to the first question that lacks a label: questions after it are left out, too.
 
     Args:
         table: the labels of the sheet, as from `_labels_of_drawn_questions`, with a column `doc_id`.
         dataset: the dataset, with its labels.
-        unlabelled: query_id -> the documents among the first k of any result that have no label in
-            `dataset`; a question is complete if it has such documents and the sheet labels them all.
+        unlabelled: query_id -> the documents without a label in `dataset` that a result has among its
+            first k.
     """
+    # several annotators may label a document
     mean_labels = table.groupby(["query_id", "doc_id"])["human"].mean()
+    # a label from 0 to 1 is rounded to a grade of the dataset
     grades = with_labels(dataset, mean_labels.items())
     complete = []
     for query_id, doc_ids in unlabelled.items():
-        if doc_ids and grades[query_id].keys() >= set(doc_ids):
+        has_all_labels = grades[query_id].keys() >= set(doc_ids)
+        if doc_ids and has_all_labels:
             complete.append(query_id)
-    return {query_id: grades[query_id] for query_id in _drawn_until_first_gap(complete, table)}
+    query_ids = _drawn_until_first_gap(complete, table)
+    return {query_id: grades[query_id] for query_id in query_ids}
 
 
 def _grades_of_labels(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:

@@ -131,7 +131,7 @@ def _call_of_user_model(
     `schema` and `sample` are passed only to a `generate` that takes them.
 
     Args:
-        requests: (prompt, sample) -> its request, by which its highest cost is known.
+        requests: (prompt, sample) -> its request, from which the highest possible cost is computed.
         options: of `generate`.
         timeout_s, stop: as in `within_budget`.
     """
@@ -233,8 +233,8 @@ def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Reque
 def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pair, Completion]:
     """Return the completions for which nothing has to be sent: the replies in the reply store.
 
-    In a dry run nothing is sent, so every request gets a completion: the stored reply, or else a
-    stand-in, a text that only marks where a reply is missing.
+    In a dry run nothing is sent: every request is counted, and gets a completion. This is the stored
+    reply, or else a stand-in, a text that only marks where a reply is missing.
 
     Args:
         llm: the model; only a model of a provider has stored replies, a user's has none.
@@ -243,14 +243,18 @@ def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pai
     Raises:
         ConfigError: a maximum cost is set, and the price of the model is unknown.
     """
-    # one for each request; None = it has to be sent
-    completions: Sequence[Completion | None] = [None] * len(requests)
+    to_complete = list(requests.values())
+    # for each request its completion, or None if it has to be sent
+    completions: Sequence[Completion | None] = [None] * len(to_complete)
     if isinstance(llm, StoredLLM):
-        completions = llm.known([*requests.values()])  # it adds the stand-ins of a dry run
+        # checks the price, looks the replies up, and adds the stand-ins of a dry run
+        completions = llm.known(to_complete)
     else:
         check_price(llm.name, current_settings())
-        if plan := active_dry_run():
-            completions = plan.complete(llm.name, [*requests.values()], completions, shared=False)
+        plan = active_dry_run()
+        if plan is not None:
+            # replaces every None by a stand-in; each call is counted, because no reply is stored
+            completions = plan.complete(llm.name, to_complete, completions, stores_replies=False)
     known = {}
     for pair, completion in zip(requests, completions, strict=True):
         if completion is not None:

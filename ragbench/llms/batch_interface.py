@@ -72,8 +72,14 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
 
 
 def _check_has_batches(request: Request) -> None:
-    """Raise ConfigError for a request that no batch interface takes."""
-    if request.system == EMBEDDING or request.provider not in ("anthropic", "openai"):
+    """Raise ConfigError for a request that no batch interface takes: the request of an embedding (a
+    vector), or to another provider than Anthropic and OpenAI.
+
+    The message tells the user to run without --batch first, with settings by which only this model is
+    asked. Its replies are then in the store, and the run with --batch need not ask it.
+    """
+    is_embedding = request.system == EMBEDDING
+    if is_embedding or request.provider not in ("anthropic", "openai"):
         raise ConfigError(
             f"{request.name} is not asked in batches: they are for answers and "
             "verdicts of anthropic:<model> and openai:<model>. Leave out --batch, or first run "

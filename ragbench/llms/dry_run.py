@@ -104,7 +104,7 @@ class DryRun:
         requests: Sequence[Request],
         found: Sequence[Completion | None],
         *,
-        shared: bool,
+        stores_replies: bool,
     ) -> list[Completion]:
         """Record the requests of a call to `generate_many`, and return its completions.
 
@@ -115,13 +115,13 @@ class DryRun:
             name: the name of the model.
             requests: the requests.
             found: the completions in the store; None for a request without one.
-            shared: True if a later call would find the replies of this call in the store, so that a
-                request in both is counted once.
+            stores_replies: True if a real run would store the replies, so that a later call finds them,
+                and a request of both calls is counted once.
         """
         completions = []
         with self._lock:
             # The number of the call makes keys differ between calls.
-            key_prefix = "" if shared else f"{next(self._calls)} "
+            key_prefix = "" if stores_replies else f"{next(self._calls)} "
             recorded = self._requests.setdefault(name, {})
             # a request that is recorded already stays as it is, and is counted once
             for request, completion in zip(requests, found, strict=True):

@@ -122,9 +122,10 @@ class StoredLLM:
         )
 
     def known(self, requests: Sequence[Request]) -> Sequence[Completion | None]:
-        """Return for each request the completion in the reply store; None if it has to be sent.
+        """Return for each request the completion in the reply store; None if the request has to be sent.
 
-        In a dry run nothing is sent: a stand-in, a text that marks the missing reply, replaces None.
+        In a dry run nothing is sent: the requests are counted, and a stand-in, a text that marks the
+        missing reply, replaces None.
 
         Raises:
             ConfigError: a maximum cost is set, and the price of this model is unknown.
@@ -145,7 +146,8 @@ class StoredLLM:
         plan = active_dry_run()
         if plan is None:  # not a dry run
             return completions
-        return plan.complete(self.name, requests, completions, shared=mode != "off")
+        stores_replies = mode != "off"
+        return plan.complete(self.name, requests, completions, stores_replies=stores_replies)
 
     def fetch(
         self,
@@ -251,7 +253,7 @@ class StoredLLM:
         try:
             # again after failures of short duration; `advice` ends the message of the last one
             reply = self._retry.run(
-                lambda: self._in_turn(request, timeout_s, stop, n_at_once),
+                lambda: self._send_in_turn(request, timeout_s, stop, n_at_once),
                 stop,
                 advice=self.settings.kept,
             )
@@ -259,26 +261,26 @@ class StoredLLM:
             raise exc.reworded(scrubbed(str(exc), self.client.secrets)) from None
         return storable(reply)
 
-    def _in_turn(
+    def _send_in_turn(
         self, request: Request, timeout_s: float, stop: threading.Event, n_at_once: int
     ) -> Reply:
-        """Send a request once its server may get one more, within the budget."""
+        """Wait until the server may get one more request, then send this one, within the budget."""
         with self._pace.turn(timeout_s, stop, n_at_once) as allowed_s:
             return within_budget(
                 request,
-                lambda: self._sent_once(request, allowed_s),
+                lambda: self._send_once(request, allowed_s),
                 self.settings,
                 allowed_s,
                 stop,
             )
 
-    def _sent_once(self, request: Request, timeout_s: float) -> Reply:
-        """Send a request once, and return the reply."""
+    def _send_once(self, request: Request, timeout_s: float) -> Reply:
+        """Send a request a single time, and return the reply."""
         reply: Reply = self.client.send(request, timeout_s)
         return reply
 
     def _completion(self, reply: Reply, *, cached: bool) -> Completion:
-        """Return a reply as a completion of this model; a cached one has taken no time."""
+        """Return a reply as a completion of this model; a cached reply has taken no time."""
         return Completion(
             reply.text,
             self.name,
@@ -298,7 +300,7 @@ def storable(reply: Reply) -> Reply:
 
 
 def _ends(prompt: str) -> str:
-    """Return a short prompt, or the start and the end of a long one: many begin with the same
+    """Return a short prompt, or the start and the end of a long prompt: many prompts begin with the same
     instruction and end in the question.
     """
     line = " ".join(prompt.split())

@@ -239,7 +239,9 @@ def choices_by_cost(
             sentences.append(sentence)
     if not costs:
         sentences = ["No cost is known in which they differ."]
-    table = proof.table.set_index("name")[["mean", "difference", "p_adjusted", "n", "proven"]]
+    # the proof names configurations by their labels, the index of the candidates
+    by_label = proof.table.set_index("name")
+    table = by_label[["mean", "difference", "p_adjusted", "n", "proven"]]
     table = table.join(candidates[costs])
     return sentences, rounded(table[table["proven"]])
 
@@ -255,7 +257,7 @@ def _sentence_of_choice(proof: MarginProof, candidates: pd.DataFrame, cost: str)
     choice = proof.cheapest(amount_of, adjective)
     if not choice.chosen:
         return choice.sentence
-    # it ends such as "cost 12.5): ..."; the unit replaces the word
+    # the sentence contains "cost 12.5", without a unit: "ms per search: 12.5" replaces it
     return choice.sentence.replace("cost ", f"{unit}: ", 1)
 
 

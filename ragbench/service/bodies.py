@@ -137,20 +137,32 @@ class RunBody(
         return self
 
     def command(self, folder: Folder, baseline: str = "") -> list[str]:
-        """Return the arguments of ragbench; `baseline` is the folder of the earlier run."""
+        """Return the arguments with which the command `ragbench` makes this evaluation.
+
+        Targets and criteria of the request are written to files in `folder`, the client's data on the
+        server. `baseline` is the folder of the earlier run; "" for none.
+
+        Raises:
+            ConfigError: the request wants a judge, and the server has no language model.
+            DataError: the test set cannot be read. It is refused here, because the command's output,
+                which the client sees, might quote the file.
+        """
         if self.judge and not os.environ.get("RAG_EVAL_PROVIDER"):
             raise ConfigError(
                 "a judge needs a language model; set RAG_EVAL_PROVIDER and the provider's "
                 "variables for the server"
             )
         path = folder.testset(self.dataset)
-        # a test set that cannot be read is refused here: the output of a job may quote its file
-        needs_documents = path.parent == folder.sent or not load(path).corpus
+        # the file of the cases that clients sent one by one: the server writes it, without documents
+        is_file_of_sent_cases = path.parent == folder.sent
+        needs_documents = is_file_of_sent_cases or not load(path).corpus
         command = ["eval", f"--test-set={path}", folder.system(self.system)]
         command += self._plain_options()
         if self.own_criteria:
-            names = [*self.model_dump()["criteria"], self._criteria_file(folder)]
-            command.append(f"--criteria={','.join(names)}")
+            built_in = self.model_dump()["criteria"]  # a field that `_SpecBody` has at run time
+            criteria = [*built_in, self._criteria_file(folder)]
+            # the last --criteria counts, so it replaces the one in `_plain_options`
+            command.append(f"--criteria={','.join(criteria)}")
         if self.targets:
             gates = [f"{measure}={value}" for measure, value in self.targets.items()]
             command.append(f"--fail-under={','.join(gates)}")
@@ -167,7 +179,9 @@ class RunBody(
         return command
 
     def _plain_options(self) -> list[str]:
-        """Return the options of `ragbench eval` that requests set as they are, without defaults."""
+        """Return the options of `ragbench eval` for the fields of `_SpecBody`, except those that have
+        their default value.
+        """
         options = []
         for name, field in _FIELDS.items():
             option = spec.option_name(name, field)

@@ -460,17 +460,25 @@ _START = _Undecided(scores=np.zeros(1), mass=np.ones(1), information=0.0)
 
 
 def _limit_with_level(undecided: _Undecided, information: float, level: float) -> float:
-    """Return the number z of standard errors that the score exceeds at the next look, in either direction,
-    with probability `level`; `information` is the information at that look.
+    """Return the limit of the next look, in standard errors of the score: if there is no difference,
+    the score is beyond the limit, above or below, with probability `level`.
+
+    Args:
+        undecided: the distribution of the score at the last look, where it is undecided.
+        information: the information at the next look, which is also the variance of the score there.
+        level: the probability.
     """
-    root = math.sqrt(information)
-    step = math.sqrt(information - undecided.information)
+    standard_error = math.sqrt(information)
+    # from the last look to the next, the score changes by a normal step of this deviation
+    step_deviation = math.sqrt(information - undecided.information)
 
-    def excess(z: float) -> float:
-        """Compute the probability of a score beyond z, less `level`."""
-        p_beyond: float = 2 * undecided.mass @ ndtr((undecided.scores - z * root) / step)
-        return float(p_beyond - level)
+    def excess(limit: float) -> float:
+        """Compute how far the probability of a score beyond a limit is above `level`."""
+        p_of_nodes = ndtr((undecided.scores - limit * standard_error) / step_deviation)
+        p_above: float = undecided.mass @ p_of_nodes
+        return float(2 * p_above - level)  # below the negative limit the score is as likely
 
+    # no level is so small that its limit is at more than 12 standard errors
     return float(brentq(excess, 0, 12))
 
 

@@ -63,14 +63,14 @@ def database_url(database: str = "") -> URL:
 _engines: dict[tuple[URL, int], Engine] = {}
 
 
-def engine_of(
-    url: URL, process: int
-) -> Engine:  # a forked process must not use its parent's connections
-    """Return a process's connections to a database; on SQLite a transaction with `ragbench_write`
-    may write from its start.
+def engine_of(url: URL, process: int) -> Engine:
+    """Return SQLAlchemy's engine, which holds the connections of a process to a database.
+
+    Each process has its own engine, because a forked process must not use its parent's connections.
+    On SQLite, a transaction with the execution option `ragbench_write` may write from its start.
     """
-    # Of threads that come first at the same moment all use one: connections of another would never
-    # be closed.
+    # `setdefault`: threads that come here at the same moment use the same engine. The connections of
+    # a second one would never be closed.
     return _engines.get((url, process)) or _engines.setdefault((url, process), _new_engine(url))
 
 
@@ -83,9 +83,11 @@ def _new_engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite_engine(url)
     options = {}
-    if "connect_timeout" not in url.query:  # a machine that is gone does not refuse either
+    if "connect_timeout" not in url.query:
+        # a machine that is switched off sends no refusal: without a limit, connecting would hang
         options["connect_timeout"] = _CONNECT_S
-    # PyMySQL loads the system's certificates for every new connection: 25 ms
+    # The pool keeps two connections open, because PyMySQL loads the system's certificates for every
+    # new connection. A kept connection is tested before use; further ones are opened without limit.
     return create_engine(
         url, pool_size=2, max_overflow=-1, pool_pre_ping=True, connect_args=options
     )
@@ -98,8 +100,8 @@ def _sqlite_engine(url: URL) -> Engine:
     if url.database not in (None, "", ":memory:"):
         file = Path(str(url.database))
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Questions and keys' hashes are its user's alone. A file that is there is not opened: closing
-        # it would drop the locks of this process.
+        # The file holds questions and hashes of keys, so only its user may read it. An existing file
+        # is not opened here: closing it would release the locks that this process has on it.
         with suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT_S})
@@ -110,17 +112,21 @@ def _sqlite_engine(url: URL) -> Engine:
 
 def _configure_connection(connection: sqlite3.Connection, record: object) -> None:
     """Prepare a new connection to a file of SQLite; `record` is SQLAlchemy's, and is not used."""
-    # so that transactions begin in `_begin_transaction`, and hold changes of tables too
+    # None: sqlite3 itself begins no transaction. `_begin_transaction` does, so that a transaction
+    # includes changes of tables, too.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
-    # It fails while another process switches the mode, which stays with the file.
+    # The mode is stored in the file. Setting it fails while another process sets it, too.
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def _begin_transaction(connection: Connection) -> None:
-    """Begin a transaction on a file of SQLite; one that writes waits here for the end of others."""
-    # A transaction that reads first and then writes would fail at once where another writes.
-    write = connection.get_execution_options().get("ragbench_write")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    """Begin a transaction on a file of SQLite; a transaction that writes waits here until no other one
+    writes.
+    """
+    # IMMEDIATE takes the lock for writing now. A transaction that takes the lock only after it has
+    # read cannot wait for it: it fails at once if another transaction writes.
+    writes = connection.get_execution_options().get("ragbench_write")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

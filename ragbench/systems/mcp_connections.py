@@ -141,7 +141,8 @@ class Pool:
         since, reason = self._unreached
         if time.monotonic() - since < _SAME_REASON_S:  # a try may take long: not for each question
             raise SystemsError(reason, FailureKind.UNREACHABLE)
-        # by the older one a server's tool can ask us for a model's reply ("sampling") at any time
+        # "legacy" is the older version: with it, a tool can ask us for a model's reply ("sampling") at
+        # any time
         for protocol in ("legacy", "auto"):
             connection = _Connection(self)
             try:
@@ -199,8 +200,10 @@ class _Connection:
         self.sampling: Sampling | None = None
         self.ended = False
         self.last_words = ""  # the end of a command's standard error, for a message
-        # The task of a session refers to this; a pool that no one else uses ends its loop, and so it.
-        self._pool, self._stack = weakref.proxy(pool), ExitStack()
+        # The task of a session refers to this connection. With a weak reference to the pool, the task
+        # does not keep the pool alive: a pool that is no longer used ends its loop, and the task.
+        self._pool = weakref.proxy(pool)
+        self._stack = ExitStack()
 
     def open(self, protocol: str) -> None:
         """Start the server or reach it, and shake hands."""
@@ -217,8 +220,8 @@ class _Connection:
         """Hold a session with the server within the block, its tools listed in `tools`; at its end
         `last_words` are set.
         """
-        # A started server writes its errors here and not to this process's standard error, which
-        # is not a file in Jupyter.
+        # A started server writes its errors to this file. It cannot use this process's standard
+        # error, which is not a file in Jupyter.
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
             try:
                 async with AsyncExitStack() as stack:
@@ -232,16 +235,18 @@ class _Connection:
                 self.last_words = _last_words(errors.read())
 
     async def _client(self, protocol: str, stack: AsyncExitStack, errors: Any) -> Client:
-        """Return the SDK's client, not yet connected: of a command that it starts, whose standard
-        error goes to the file `errors`, or of an address, whose connections `stack` closes.
+        """Return a client of the MCP SDK, which is not connected yet.
+
+        For a command, the client will start the server; the server's standard error goes to the file
+        `errors`. For an address, the client uses HTTP connections, which are closed with `stack`.
         """
         from mcp import Client, StdioServerParameters, stdio_client
 
         pool = self._pool
-        options: dict[str, Any] = {
-            "mode": protocol,
-            "input_required_max_rounds": pool.max_samplings + 1,
-        }
+        # In a round the server asks for a model's reply. One round more than allowed: `Sampling` then
+        # refuses the first request too many, with a message of ours, before the SDK gives up.
+        max_rounds = pool.max_samplings + 1
+        options: dict[str, Any] = {"mode": protocol, "input_required_max_rounds": max_rounds}
         if pool.samples:
             options["sampling_callback"] = self._sample
         if isinstance(pool.where, list):
@@ -254,7 +259,9 @@ class _Connection:
         return Client(streamable_http_client(pool.where, http_client=http), **options)
 
     async def _sample(self, context: Any, params: Any) -> Any:
-        """Answer a tool's request for a language model's text; an error outside of a call."""
+        """Answer a tool's request for a language model's text; if no call of a tool is at work, the
+        answer is an error.
+        """
         from mcp.types import ErrorData
 
         if self.sampling is None:
@@ -275,7 +282,7 @@ def _http_client(pool: Pool) -> Any:
 
 
 def _first_cause(exc: BaseException) -> BaseException:
-    """Return the first cause inside groups of exceptions, on which a person can act."""
+    """Return the first exception inside groups of exceptions: a person can act on it."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc

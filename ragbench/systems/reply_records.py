@@ -87,10 +87,8 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record ("answer", "contexts" and other fields) in a table: the fields of a reply.
 
     The table may be a reply of Chroma, a single context, or a stored answer of ragbench. Any other
-    table has the answer and contexts in fields with usual names, or inside another field.
-
-    If all fields for the answer are empty, the answer is ""; if all fields for contexts are empty, the
-    contexts are []. Without such a field the record has no answer, or no contexts.
+    table has the answer and contexts in fields with usual names. If it has no answer there, a record
+    inside another field is searched, and the fields of that record are added.
     """
     if is_chroma(table):
         return _contexts_alone(chroma_contexts(table))
@@ -108,17 +106,27 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
         # next to contexts or an error, "data" and "message" are about the request, and hold no answer
         has_status = contexts is not None or bool(failure)
         searched = _without_status(record) if has_status else record
-        record.update(_record_inside(searched))
+        record |= _record_inside(searched)
+    # the answer and the contexts of the table itself come before those of a record inside it
     if answer is not None:
         record["answer"] = answer
     if contexts is not None:
         record["contexts"] = contexts
+    return record | _empty_parts(record)
+
+
+def _empty_parts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {"answer": ""} if a record has no answer but an empty field for it, and {"contexts": []}
+    for contexts likewise: then the system returned an empty answer, or found nothing. A part without
+    any field is left out, because it is unknown.
+    """
+    parts: dict[str, Any] = {}
     if is_missing(record.get("answer")) and _has_empty_answer(record):
-        record["answer"] = ""
+        parts["answer"] = ""
     has_field_for_contexts = not record.keys().isdisjoint(LIST_FIELDS)
     if is_missing(record.get("contexts")) and has_field_for_contexts:
-        record["contexts"] = []
-    return record
+        parts["contexts"] = []
+    return parts
 
 
 def _is_single_context(table: Mapping[str, Any]) -> bool:
@@ -215,7 +223,7 @@ def _record_inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _record_of_messages(messages: Sequence[Any]) -> dict[str, Any]:
     """Return the record of a conversation: its last answer, and the results of all its tools as
-    contexts (None if there are none).
+    contexts; the contexts are None if no tool was called.
     """
     record: dict[str, Any] = {}
     contexts: list[Any] = []

@@ -118,7 +118,7 @@ def labels_of(record: Mapping[str, Any], case_fields: Collection[str] = ()) -> L
     if _are_short(expected.facts) and not has_own_facts:
         case["gold_facts"] = expected.facts
     for name, value in fields.items():  # the other fields are kept unchanged
-        if name not in known_names or _is_own_label(name, fields, case_fields):
+        if name not in known_names or _is_ragbench_label(name, fields, case_fields):
             kept_name = name if name in case_fields else name_in_record[name]
             case[kept_name] = value
     if "gold_facts" not in case:  # gold facts would hold all answers
@@ -192,7 +192,9 @@ def _expected(
     has_answer = has_system_answer or _has_any(fields, ANSWERS)  # of a system, or a label
 
     contexts = reader.quotes(CONTEXTS, DEEPEVAL_DELIMITER if is_deepeval else "")
-    evidence_names = [name for name in EVIDENCE if not _is_own_label(name, fields, case_fields)]
+    evidence_names = [
+        name for name in EVIDENCE if not _is_ragbench_label(name, fields, case_fields)
+    ]
     quotes = reader.quotes(evidence_names)
     contexts_are_retrieved = has_answer and not is_deepeval
     if contexts_are_retrieved:  # they are no labels, so they may have any form
@@ -277,12 +279,12 @@ def _are_short(facts: Sequence[Sequence[str]]) -> bool:
     return bool(facts)
 
 
-def _is_own_label(name: str, fields: Mapping[str, Any], case_fields: Collection[str]) -> bool:
-    """Return True if a field has the name and the form of a label in ragbench's test sets, whose names
-    are `case_fields`.
+def _is_ragbench_label(name: str, fields: Mapping[str, Any], case_fields: Collection[str]) -> bool:
+    """Return True if a field is a label as in ragbench's own test sets, whose names are `case_fields`.
 
-    The form is compared for fields of evidence only, because other tools have fields of the same name
-    that hold texts, such as the `evidence` of FinanceBench.
+    For most fields the name decides. A field of evidence must also have ragbench's form, because other
+    tools have texts in fields of the same name, such as the `evidence` of FinanceBench. A missing
+    field has no other form: it counts as ragbench's.
     """
     if name not in case_fields:
         return False
@@ -290,12 +292,12 @@ def _is_own_label(name: str, fields: Mapping[str, Any], case_fields: Collection[
         return True
     value = fields.get(name)
     entries = value if isinstance(value, list) else [value]
-    return not any(_is_text_of_others(entry) for entry in entries)
+    return not any(_is_evidence_of_other_tools(entry) for entry in entries)
 
 
-def _is_text_of_others(entry: Any) -> bool:
-    """Return True for evidence in the form of another tool: a text of more than three words (others
-    are ids), or an object with a text.
+def _is_evidence_of_other_tools(entry: Any) -> bool:
+    """Return True for evidence in the form of another tool: a text of more than three words (a shorter
+    text is an id), or an object with a text.
     """
     if isinstance(entry, str):
         return len(entry.split()) > 3

@@ -121,7 +121,7 @@ def _content(
         described_sides.append(
             {"name": result.name, "label": label_of[result.name], "checked": doubtful is not None}
         )
-        changed = _changed_documents(result, source, data)
+        changed = _changed_documents(result, source, data.corpus)
         answers_of_sides.append(answers_to_show(result, texts, doubtful or {}, changed))
     return {
         "sides": described_sides,
@@ -172,11 +172,11 @@ class _ShownData(NamedTuple):
     notes: list[str]
     """For the reader: what is missing or different."""
     source: Result
-    """The side that was measured on this dataset."""
+    """The result that was measured on this dataset."""
 
 
 def _shown_data(sides: Results, dataset: Dataset | None) -> _ShownData:
-    """Return the questions and documents to show, and which side was measured on them.
+    """Return the questions and documents to show, and the result that was measured on them.
 
     A `dataset` of the user is shown. Without one (None), the data of the first side is loaded, or
     the data of the second side if documents are missing for the first only.
@@ -211,26 +211,28 @@ def _data_changes_between(sides: Results) -> str:
     return data_changes(first.config, second.config) or "which changes is not known"
 
 
-def _changed_documents(result: Result, source: Result, data: Dataset) -> Collection[str]:
-    """Return the ids of the shown documents whose texts differ from those that `result` searched.
+def _changed_documents(
+    result: Result, source: Result, shown_ids: Collection[str]
+) -> Collection[str]:
+    """Return the ids of the shown documents whose text differs from the text that `result` searched.
 
-    If it is unknown which differ, because a result keeps no digests of its documents, all ids are
-    returned.
+    If one of the results keeps no digests of single documents, it is unknown which texts differ, and
+    all ids are returned.
 
     Args:
-        source: the result whose documents are shown.
-        data: these documents.
+        result: a result that is shown; it may have searched other versions of the documents.
+        source: the result whose versions of the documents are shown.
+        shown_ids: the ids of the documents that are shown.
     """
-    if result.dataset.get("corpus") == source.dataset.get("corpus"):  # digests of the whole corpora
+    # "corpus": the digest of all documents together, which every result has
+    if result.dataset.get("corpus") == source.dataset.get("corpus"):
         return ()
     searched_digests = result.config.get("document_digests")
     shown_digests = source.config.get("document_digests")
     if searched_digests is None or shown_digests is None:
-        return frozenset(data.corpus)
+        return frozenset(shown_ids)
     return frozenset(
-        doc_id
-        for doc_id in data.corpus
-        if searched_digests.get(doc_id) != shown_digests.get(doc_id)
+        doc_id for doc_id in shown_ids if searched_digests.get(doc_id) != shown_digests.get(doc_id)
     )
 
 
@@ -317,7 +319,9 @@ class Explorer:
 
     @property
     def conclusion(self) -> str:
-        """Return the conclusion about the two and how they differ, or how the one did, in words."""
+        """Return in words the conclusion about the two results and their difference, or about the single
+        result.
+        """
         return " ".join([*self.data["conclusion"], self.data["measures"][0]["conclusion"]])
 
     @cached_property
