@@ -521,7 +521,7 @@ def left_out_sentences(deciding: DecidingQuestions) -> list[str]:
         # a reason begins with its verb, in the plural: "have no relevant document"
         verb, _, rest = reason.partition(" ")
         if count == 1:
-            verb = {"have": "has", "are": "is"}.get(verb, verb)
+            verb = {"have": "has", "are": "is", "were": "was"}.get(verb, verb)
         reasons.append(f"{count} {verb} {rest}")
     return [f"{deciding.n} of {deciding.total} questions decide: {'; '.join(reasons)}."]
 
