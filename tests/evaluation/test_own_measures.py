@@ -261,7 +261,7 @@ def test_named_measures_and_own_criteria_are_shown_where_others_are_left_out() -
 def test_own_and_chosen_measures_are_columns_of_the_leaderboard() -> None:
     found = rb.Measure("found", lambda ranking, grades: float("cats" in ranking), level="document")
     long = rb.Measure("long", lambda case, answer, contexts: len(answer.text) > 9, bounds=(0, 1))
-    chosen = ["nDCG@10", "Rprec", found, long]
+    chosen: list[str | rb.Measure] = ["nDCG@10", "Rprec", found, long]
     arms = []
     for name in ("a", "b"):
         result = rb.evaluate(DATA, answers("Yes!"), measures=chosen)

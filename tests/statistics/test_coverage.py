@@ -24,7 +24,7 @@ from ragbench.statistics.gaffke import p_above
 from ragbench.statistics.intervals import Intervals
 from ragbench.statistics.power import Pilot
 
-Floats = npt.NDArray[np.floating]
+Floats = npt.NDArray[np.float64]
 SIZES = (5, 10, 20, 30, 60, 100, 300)
 RANKS = np.array([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 10, 0])
 BEFORE = np.array([0.45, 0.15, 0.08, 0.05, 0.04, 0.03, 0.2])

@@ -271,7 +271,7 @@ def test_most_limits_of_many_questions_are_not_searched(monkeypatch: pytest.Monk
     rng = np.random.default_rng(0)
     columns = list(np.clip(rng.normal(0.01, 0.2, (40, 500)), -1, 1))
     n_searched = []
-    searched = intervals.lower_limits
+    searched = lower_limits
 
     def counted(columns: list[np.ndarray], *args: object, **kwargs: object) -> np.ndarray:
         n_searched.append(len(columns))

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from ragbench.errors import ConfigError
 from ragbench.statistics.race import Race, round_ends, run_race
 
-Floats = npt.NDArray[np.floating]
+Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int_]
 STUDIES = Path(__file__).parents[2] / "results" / "chunking"
 
