@@ -306,6 +306,15 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def as_sentence(clause: str) -> str:
+    """Return a clause as a sentence, with a capital and a full stop; "" for no clause.
+
+    >>> as_sentence("nothing could be measured")
+    'Nothing could be measured.'
+    """
+    return f"{clause[:1].upper()}{clause[1:]}." if clause else ""
+
+
 def abridged(text: str, limit: int) -> str:
     """Return the first `limit` characters of a text, followed by three dots if it is longer."""
     return text if len(text) <= limit else f"{text[:limit]}..."

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ragbench.errors import as_sentence
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
 from ragbench.evaluation.configurations import configurations, per_question, python_note
 from ragbench.evaluation.data_changes import data_changes
@@ -326,8 +327,7 @@ def _unchecked_sentences(results: Sequence[Result]) -> list[str]:
     """
     if len(results) > 1 or not results[0].unchecked_sentence:
         return []
-    clause = results[0].unchecked_sentence
-    return [f"{clause[:1].upper()}{clause[1:]}."]
+    return [as_sentence(results[0].unchecked_sentence)]
 
 
 def _missing_verdicts_sentence(results: Sequence[Result], measure: str) -> list[str]:
@@ -382,7 +382,7 @@ def _other_data_sentences(results: Sequence[Result]) -> list[str]:
     ]
     note = python_note(results)
     if sentences and note:
-        sentences.append(f"{note[:1].upper()}{note[1:]}.")
+        sentences.append(as_sentence(note))
     return sentences
 
 

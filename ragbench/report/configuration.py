@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragbench.errors import as_sentence
 from ragbench.evaluation import CORRECTNESS, Result, Results
 from ragbench.evaluation.decision import draft_note
 from ragbench.report.failure_tables import count_causes, plain
@@ -54,7 +55,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     # each helper returns "" if it has nothing to say
     sentences = [
         _verdict_line(result, scored),
-        _unchecked_line(result),
+        as_sentence(result.unchecked_sentence),
         _missed_targets_line(result),
         _retrieval_line(result, scored),
         _evidence_line(scored),
@@ -82,12 +83,6 @@ def _verdict_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> st
     n = scored["pass_rate"]["n_scored"]
     n_passed = round(scored["pass_rate"]["mean"] * n)
     return f"**{n_passed} of {n} questions passed** all their thresholds: {rate}{_most_missed(result)}."
-
-
-def _unchecked_line(result: Result) -> str:
-    """Return a sentence with the number of passed answers that nothing checks; "" if there are none."""
-    clause = result.unchecked_sentence
-    return f"{clause[:1].upper()}{clause[1:]}." if clause else ""
 
 
 def _missed_targets_line(result: Result) -> str:

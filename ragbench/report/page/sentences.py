@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ragbench.errors import plural, printable
+from ragbench.errors import as_sentence, plural, printable
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.perspectives import attribution_doubt
 from ragbench.evaluation.records import (
@@ -55,8 +55,7 @@ def banner(result: Result) -> tuple[str, str]:
                 "only those that you name apply"
             )
         clauses.insert(0, reason)
-    sentence = "; ".join(clauses or ["nothing could be measured"])
-    return word, f"{sentence[:1].upper()}{sentence[1:]}."
+    return word, as_sentence("; ".join(clauses or ["nothing could be measured"]))
 
 
 def _clauses(result: Result) -> list[str]:
