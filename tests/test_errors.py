@@ -11,6 +11,7 @@ import pytest
 
 import ragbench as rb
 from ragbench import errors
+from ragbench.hints.calls import explaining_calls
 
 
 def test_the_docstring_draws_the_whole_tree() -> None:
@@ -136,3 +137,12 @@ def test_a_warning_with_a_cause_passes_from_process_to_process() -> None:
     assert str(warning) == "3 texts are cut"
     assert not warning.is_known()
     assert warning.is_known()
+
+
+def test_an_error_inside_a_function_with_any_options_is_not_blamed_on_their_type() -> None:
+    @explaining_calls()
+    def widths(**types: type) -> int:
+        raise TypeError("no width")
+
+    with pytest.raises(TypeError, match="no width"):
+        widths(k=int)

@@ -34,7 +34,7 @@ class Suggesting(ABCMeta):
 
 
 def no_call(name: str) -> str:
-    """Return "": the name means no further call."""
+    """Return "": the name means no call other than those listed in `calls`."""
     return ""
 
 
@@ -87,18 +87,19 @@ def suggesting(
         hints = _Hints(cls, as_frame, further_call, calls)
 
         def missing(record: Record, name: str) -> Any:
-            if name.startswith("_") or name in dir(cls):  # a property raised the error
-                return object.__getattribute__(record, name)
+            is_property = name in dir(cls)  # which raised an AttributeError of its own
+            if name.startswith("_") or is_property:
+                return object.__getattribute__(record, name)  # raises the same error again
             return hints.refuse_attribute(record, name)
 
-        cls._expected_names = calls  # type: ignore[attr-defined]
-        cls._as_frame = as_frame  # type: ignore[attr-defined]
-        cls.__getattr__ = missing  # type: ignore[attr-defined]
-        owner: Any = cls
+        changed_class: Any = cls
+        changed_class.__getattr__ = missing
         if is_dataclass(cls) and not hasattr(cls, "__getitem__"):
-            owner.__getitem__ = lambda record, key: hints.refuse_key(key)
-        if isinstance(owner, Suggesting):
-            owner._refuse = staticmethod(hints.refuse_attribute)
+            changed_class.__getitem__ = lambda record, key: hints.refuse_key(key)
+        if isinstance(cls, Suggesting):  # the metaclass calls `_refuse`
+            changed_class._refuse = staticmethod(hints.refuse_attribute)
+        changed_class._expected_names = calls  # for `hint_of_members`
+        changed_class._as_frame = as_frame  # for `explaining_values`
         _explain_methods(cls, instead)
         return cls
 
@@ -115,8 +116,8 @@ class _Hints:
     calls: Mapping[str, str]
 
     def refuse_attribute(self, owner: Any, name: str) -> Any:
-        """Raise AttributeError with what to write instead of an attribute that does not exist; `owner`
-        is the class or one of its objects.
+        """Raise AttributeError with what to write instead of an attribute that `owner` lacks, which is the
+        class or one of its objects.
         """
         raise AttributeError(
             f"{self.cls.__name__} has no attribute {name!r}{self._hint_of_attribute(owner, name)}",
@@ -141,14 +142,20 @@ class _Hints:
         return hint_of(name, attributes, self.calls, methods)
 
     def _unlisted_call(self, owner: Any, name: str) -> str:
-        """Return what to write instead of an attribute that is not in `calls`, by `further_call` or because
-        frames of pandas have it; "" if neither knows it. The arguments are the same as of `_hint_of_attribute`.
+        """Return what to write instead of an attribute that is not in `calls`; "" if that is not known.
+
+        `further_call` is asked first. Else an attribute of a DataFrame is read from the object's table, such
+        as "result.to_frame().sort_values".
+
+        Args:
+            owner: one of the objects of the class, or the class, which has no table.
+            name: the attribute that the owner lacks.
         """
         call = self.further_call(name)
         if call:
             return call
-        is_object = owner is not self.cls
-        if self.as_frame and is_object and is_of_frames(name):
+        has_table = self.as_frame != "" and owner is not self.cls
+        if has_table and is_of_frames(name):
             return f"{self.as_frame}.{name}"
         return ""
 
@@ -165,6 +172,8 @@ class _Hints:
 def _explain_methods(cls: type[Any], instead: str) -> None:
     """Make the constructor, the public methods and the class methods of a class explain calls that do
     not fit; `instead` is the call to write in place of the constructor.
+
+    A public method also explains an attribute that is read from the method itself (`_Method`).
     """
     for name, member in list(vars(cls).items()):
         qualified_name = f"{cls.__name__}.{name}"
@@ -172,15 +181,18 @@ def _explain_methods(cls: type[Any], instead: str) -> None:
             explained = classmethod(with_explained_errors(member.__func__, qualified_name, {}))
             setattr(cls, name, explained)
         elif inspect.isfunction(member) and not name.startswith("_"):
-            is_explained = explains_calls(member)
-            function = member if is_explained else with_explained_errors(member, qualified_name, {})
+            function = member
+            if not explains_calls(member):
+                function = with_explained_errors(member, qualified_name, {})
             setattr(cls, name, _Method(function))
     if cls.__init__ is not object.__init__:
         cls.__init__ = with_explained_errors(cls.__init__, cls.__name__, {}, instead)
 
 
 class _Method:
-    """A method in its class; read from an object it is a `_BoundMethod`."""
+    """A method in its class. Reading it from an object returns a `_BoundMethod`, which explains
+    `results.leaderboard.sort_values`: the parentheses are missing.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         update_wrapper(cast(Any, self), function)

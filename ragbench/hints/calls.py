@@ -112,16 +112,19 @@ def _misfit(
     else:
         return ""
     known = [each for each in signature.parameters if each not in ("self", "cls")]
-    required = [each.name for each in signature.parameters.values() if each.default is each.empty]
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    parameters = signature.parameters.values()
+    without_default = [each.name for each in parameters if each.default is each.empty]
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)  # it has **options
     for option in options:
-        # a function with **options takes any name; one like a required parameter is a misspelling
-        is_possible = option in known or (takes_any and not similar(option, required))
-        if option in names or not is_possible:
+        if option in known:
+            continue
+        # **options takes any name, but one like a parameter without default is its misspelling
+        is_misspelt = similar(option, without_default) != ""
+        if option in names or is_misspelt or not takes_any:
             return f"{name} has no option {option!r}{hint_of_option(option, known, names)}"
-    twice = _TWICE.fullmatch(reason)
-    if twice:
-        reason = f"{twice[1]} is given twice, by its place and by its name"
+    given_twice = _TWICE.fullmatch(reason)  # "multiple values for argument 'query'"
+    if given_twice:
+        reason = f"{given_twice[1]} is given twice, by its place and by its name"
     return f"{name}: {reason}."
 
 
@@ -133,21 +136,23 @@ def _wrong_type(
     options: Mapping[str, Any],
 ) -> str:
     """Return a sentence with the first argument of a call that is not of its annotated type; "" if all
-    are, or their annotations cannot be read.
+    are, or their annotations cannot be read. Arguments of *texts and **options are not looked at.
     """
-    for parameter, value in signature.bind(*arguments, **options).arguments.items():
-        annotation = signature.parameters[parameter].annotation
-        types = _types_in(annotation, function.__globals__)
+    for parameter_name, value in signature.bind(*arguments, **options).arguments.items():
+        parameter = signature.parameters[parameter_name]
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue  # the value is a tuple or dict of arguments, the annotation is of one of them
+        types = _types_in(parameter.annotation, function.__globals__)
         if types and not isinstance(value, types):
             names = dict.fromkeys(each.__name__ for each in types)  # each name once
             expected = " or ".join(names)
-            return f"{name}: {parameter} is {type(value).__name__}, expected {expected}."
+            return f"{name}: {parameter_name} is {type(value).__name__}, expected {expected}."
     return ""
 
 
 def _types_in(annotation: Any, namespace: Mapping[str, Any]) -> tuple[type[Any], ...]:
-    """Return the classes that an annotation allows, for `isinstance`; () if these are not all that it
-    allows (such as for a protocol or `Any`), or if it cannot be read.
+    """Return the classes that an annotation allows, for `isinstance`; () if it allows objects of any class
+    (such as a protocol or `Any`), or if it cannot be read.
 
     Args:
         annotation: a class, a union, or the text of one.
@@ -160,13 +165,14 @@ def _types_in(annotation: Any, namespace: Mapping[str, Any]) -> tuple[type[Any],
         return ()
     if isinstance(annotation, str):
         try:
-            # annotations are texts under `from __future__ import annotations`; they are of ragbench alone
+            # annotations are texts under `from __future__ import annotations`. `eval` is safe here: they
+            # come from the source of ragbench
             annotation = eval(annotation, dict(namespace))
         except (NameError, AttributeError, TypeError, SyntaxError):
             return ()
     if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
         parts = [_types_in(part, namespace) for part in get_args(annotation)]
-        if not all(parts):  # one part allows other classes
+        if not all(parts):  # a part of the union allows any class
             return ()
         return tuple(each for part in parts for each in part)
     if annotation is None:

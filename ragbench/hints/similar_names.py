@@ -251,9 +251,15 @@ def hint_of(
 def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) -> str:
     """Return the key of `calls`, or the known name, that a name means; "" if there is none.
 
-    These are tried in turn: the whole name; a known name with nearly the same spelling; the noun of
-    the name (its last word), unless the whole name has synonyms, which tell more; the action (the
-    first word of the name).
+    These are tried in turn:
+
+    1. the whole name, also without "get_";
+    2. a known name with nearly the same spelling;
+    3. the noun of the name (`_telling_noun`): "kappa" for kappa_score;
+    4. the action, which is the first word of the name: "plot" for plot_data.
+
+    A whole name with synonyms has no noun, since the synonyms tell more. A known action goes before a
+    broad noun: plot_score is about plotting.
 
     Args:
         names: the names that exist.
@@ -262,29 +268,44 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
     >>> calls = {"plot": "rb.plots", "kappa": "rb.trust", "score": "rb.score_run"}
     >>> [_expected_call(name, ["save"], calls) for name in ("plot_data", "kappa_score", "my_score", "saves")]
     ['plot', 'kappa', 'score', 'save']
+    >>> _expected_call("plot_score", [], calls)
+    'plot'
     """
     word = name.casefold()
-    for meant in (word, word.removeprefix("get_")):
-        if meant in calls or (meant != word and meant in names):
-            return meant
-    # a name that exists, misspelt
-    near = nearest(name, names, cutoff=0.88)
-    if near:
-        return near
-    words = words_of(name)
-    noun = last_word(name)
-    if noun in _BROAD:  # such as "score", which tells little: kappa_score is about kappa
-        for candidate in words:
-            if candidate in calls and candidate not in _BROAD | _VERBS:
-                noun = candidate
-                break
-    action = words[0] if words else ""
-    # such as "plot" in plot_data
-    is_action = action in _ACTIONS and action in {*calls, *names}
+    without_get = word.removeprefix("get_")
+    if word in calls:
+        return word
+    if without_get in calls or (without_get != word and without_get in names):
+        return without_get
+    misspelt = nearest(name, names, cutoff=0.88)
+    if misspelt:
+        return misspelt
+    first_word = words_of(name)[0] if words_of(name) else ""
+    is_action_known = first_word in _ACTIONS and first_word in {*calls, *names}
+    noun = _telling_noun(name, calls)
     has_synonyms = any(word in group for group in SYNONYMS)
-    if noun in calls and not has_synonyms and not (is_action and noun in _BROAD):
+    is_noun_weaker = has_synonyms or (is_action_known and noun in _BROAD)
+    if noun in calls and not is_noun_weaker:
         return noun
-    return action if is_action else ""
+    return first_word if is_action_known else ""
+
+
+def _telling_noun(name: str, calls: Container[str]) -> str:
+    """Return the last word of a name, in lower case. If that word is broad, such as "score", the first
+    word in `calls` that tells more is returned, if there is one.
+
+    >>> _telling_noun("my_kappa", ["kappa"]), _telling_noun("kappa_score", ["kappa", "score"])
+    ('kappa', 'kappa')
+    >>> _telling_noun("my_score", ["kappa", "score"])
+    'score'
+    """
+    noun = last_word(name)
+    if noun not in _BROAD:
+        return noun
+    for word in words_of(name):
+        if word in calls and word not in _BROAD and word not in _VERBS:
+            return word
+    return noun
 
 
 def hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str]) -> str:
@@ -298,16 +319,20 @@ def hint_of_option(option: str, known: Iterable[str], names: Mapping[str, str]) 
             instead, or "no option: " and the reason why there is none.
     """
     options = list(known)
-    near = names.get(option) or similar(option, [*options, *names])
-    near = names.get(near, near)  # `similar` may return a key of `names`, whose meaning is wanted
-    if near.isidentifier() and near not in options:  # an option that only other functions have
-        near = similar(option, options)
-    if near.isidentifier():  # an option; else a call, or why there is no such option
-        return f"; did you mean {near!r}?"
-    reason = near.removeprefix("no option: ")
-    if reason != near:
+    expected_name = option if option in names else similar(option, [*options, *names])
+    # an option, a call, "no option: ..." or ""
+    advice = names.get(expected_name, expected_name)
+    if not advice:
+        return "."
+    if advice.startswith("no option: "):
+        reason = advice.removeprefix("no option: ")
         return f"; leave it out: {reason}."
-    return f"; use {near}." if near else "."
+    is_option = advice.isidentifier()
+    if not is_option:
+        return f"; use {advice}."
+    # `names` may also hold options that only other functions have
+    meant = advice if advice in options else similar(option, options)
+    return f"; did you mean {meant!r}?" if meant else "."
 
 
 def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:

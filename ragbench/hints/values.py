@@ -23,7 +23,7 @@ class _PropertyValue:
     """A dict, list or tuple that a record holds (`property_value`).
 
     `_expression` is what users write for it, such as "result.means"; `_calls` is an attribute that people
-    expect -> what to write instead; `_plain` is dict, list or tuple.
+    expect -> what to write instead; `_plain` is its built-in type: dict, list or tuple.
     """
 
     _expression = "this"
@@ -41,6 +41,9 @@ class _PropertyValue:
             )
 
         def __getitem__(self, key: Any) -> Any:
+            """Return the item of a key, as the built-in type does; the error for a wrong key names what to
+            write instead.
+            """
             written = self._expression
             try:
                 return self._plain.__getitem__(self, key)
@@ -48,7 +51,9 @@ class _PropertyValue:
                 use = _use_of_keys(self, written, key)
                 raise UnknownKeyError(f"{written} has no key {key!r}; {use}") from None
             except TypeError:  # a list or a tuple with a text as key, a dict with a list
-                use = _use_of(self, written, "", self._calls)
+                use = _use_of(
+                    self, written, name="", calls=self._calls
+                )  # "": no attribute was read
                 raise TypeError(f"{written} is a {self._plain.__name__}; {use}") from None
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
@@ -118,26 +123,30 @@ def property_value(values: Value, expression: str, **calls: str) -> Value:
 
 
 def _use_of(values: Any, written: str, name: str, calls: Mapping[str, str]) -> str:
-    """Return what to write in place of an attribute or a key of a dict, list or tuple that lacks it, such
-    as "use result.settings['judge']".
+    """Return what to write in place of an attribute that a dict, list or tuple lacks, such as
+    "use result.settings['judge']", or in place of a key of a wrong type.
 
     Args:
         values: the dict, list or tuple.
         written: what users write for it, such as "result.settings".
-        name: the attribute; "" for a key of a type that it never has.
+        name: the attribute. "" if a key of a wrong type was read, such as a text from a list; then the
+            table of the values is named, and for a dict without dicts in it the keys.
         calls: an attribute that people expect -> what to write instead.
     """
     if name in calls:
         return f"use {calls[name]}"
+    is_method_of_frames = is_of_frames(name)
     if not isinstance(values, Mapping):
         frame = f"pd.DataFrame({written})"
-        if is_of_frames(name):
+        if is_method_of_frames:
             return f"use {frame}.{name}"
         return f"use {written}[0], or {frame} as a table"
     # a dict of numbers is a Series, one of dicts a table
     is_nested = any(isinstance(each, Mapping) for each in values.values())
-    if name not in values and is_of_frames(name):
-        return f"use pd.{'DataFrame' if is_nested else 'Series'}({written}).{name}"
+    is_key = name in values  # such as "count": meant is the key, though frames have it as a method
+    if is_method_of_frames and not is_key:
+        kind = "DataFrame" if is_nested else "Series"
+        return f"use pd.{kind}({written}).{name}"
     if name == "" and is_nested:
         return f"use pd.DataFrame({written}).T, with a row per key"
     return _use_of_keys(values, written, name)
@@ -155,7 +164,7 @@ def _use_of_keys(values: Mapping[Any, Any], written: str, name: Any) -> str:
 
 
 def is_of_frames(name: str) -> bool:
-    """Return True if frames of pandas have this public attribute, such as "sort_values"."""
+    """Return True if a DataFrame of pandas has this public attribute, such as "sort_values"."""
     import pandas as pd
 
     return not name.startswith("_") and hasattr(pd.DataFrame, name)
@@ -170,17 +179,15 @@ _CONSTANT = frozenset({bool, int, float, str, NoneType})
 """Types of values that cannot explain themselves: of some of them no class can be derived."""
 _PACKAGE = str(Path(__file__).parents[1])
 _ATTRIBUTE = opmap["LOAD_ATTR"]
-_METHOD = opmap.get(
-    "LOAD_METHOD", _ATTRIBUTE
-)  # since Python 3.12 LOAD_ATTR with its lowest bit set
+_METHOD = opmap.get("LOAD_METHOD", _ATTRIBUTE)  # Python 3.12 and later have LOAD_ATTR alone
 
 
 def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], type[Record]]:
     """Return a class decorator: where code of a user calls a value of a record, or reads an attribute or
     a key that the value lacks, the error names what to write.
 
-    A dict, list or tuple is a `property_value`. How a truth value, a number, a text or None is used, the
-    next instruction of the caller tells.
+    The user gets a `property_value` in place of a dict, list or tuple. A truth value, a number, a text or
+    None is returned as it is, after a look at the next instruction of the user's code (`_check_use`).
 
     Args:
         variable: what users write for a record, such as "result".
@@ -199,7 +206,7 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
 
     def decorated(cls: type[Record]) -> type[Record]:
         def read(record: Record, name: str) -> Any:
-            if name == "_typ":  # by which pandas recognises its own classes
+            if name == "_typ":  # pandas reads it to recognise its own classes: refused in pd.concat
                 check_reader("concat", f"pd.concat of {_table_of(cls)} of each")
             value = object.__getattribute__(record, name)
             kind = type(value)
@@ -207,12 +214,14 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
             if not is_explained or name.startswith("_"):
                 return value
             caller = sys._getframe(1)
-            if caller.f_code.co_filename.startswith(_PACKAGE):
+            is_read_by_user = not caller.f_code.co_filename.startswith(_PACKAGE)
+            if not is_read_by_user:
                 return value
             written = f"{variable}.{name}"
-            if kind in _CONSTANT:
-                _check_use(caller, value, written, calls.get(name, ""), _table_of(cls))
-            return property_value(value, written)
+            if kind in _PROPERTY_TYPES:
+                return property_value(value, written)
+            _check_use(caller, value, written, calls.get(name, ""), _table_of(cls))
+            return value
 
         cls.__getattribute__ = read  # type: ignore[method-assign, assignment]
         return cls
@@ -226,11 +235,11 @@ def _table_of(cls: type[Any]) -> str:
 
 
 def check_reader(function: str, use: str) -> None:
-    """Raise ConfigError if a function of pandas is reading a record that it takes for something else.
+    """Raise ConfigError if a function of pandas, which takes tables, is reading a record.
 
     Args:
-        function: its name, such as "concat".
-        use: what the function reads as a table.
+        function: the name of the function, such as "concat".
+        use: what to pass to the function instead.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("pandas."):
@@ -240,43 +249,56 @@ def check_reader(function: str, use: str) -> None:
 
 
 def _check_use(caller: FrameType, value: Any, written: str, instead: str, table: str) -> None:
-    """Raise TypeError if code of a user is about to use a value in a way that it does not support.
+    """Raise TypeError if code of a user is about to call a value, or to read an attribute that the value
+    lacks.
 
     Args:
-        caller: runs the code that reads the value.
-        value: of an attribute of a record.
+        caller: runs the code that has just read the value from a record.
+        value: a truth value, a number, a text or None.
         written: what users write for it, such as "result.passed".
         instead: what to write if the value is used wrongly; "" if that is not known.
         table: the call that returns the record as a DataFrame; "" without one.
     """
-    is_called, name = _read_at(caller, caller.f_lasti)
-    if name != written.partition(".")[2]:  # read by `getattr`, not by a dot
+    is_called, attribute = _read_at(caller, caller.f_lasti)
+    if attribute != written.partition(".")[2]:  # read by `getattr`, not by a dot
         return
     kind = "None" if value is None else f"a {type(value).__name__}"
     if is_called and value is not None:
         raise TypeError(f"{written} is {kind}, not a function: leave out the parentheses")
-    following = caller.f_lasti + 2
-    while caller.f_code.co_code[following] == opmap["CACHE"]:
-        following += 2
-    _, name = _read_at(caller, following)
-    if not is_called and (not name or hasattr(value, name)):
+    next_instruction = caller.f_lasti + 2
+    while (
+        caller.f_code.co_code[next_instruction] == opmap["CACHE"]
+    ):  # filler, which is not executed
+        next_instruction += 2
+    _, next_attribute = _read_at(caller, next_instruction)
+    is_attribute_missing = next_attribute != "" and not hasattr(value, next_attribute)
+    is_none_called = is_called and value is None
+    if not is_none_called and not is_attribute_missing:
         return
-    if not instead and table and is_of_frames(name):
-        instead = f"{table}.{name}"
+    if not instead and table and is_of_frames(next_attribute):
+        instead = f"{table}.{next_attribute}"
     use = f"; use {instead}" if instead else ""
-    lacking = f" without {name!r}" if name and value is not None else ""
+    lacking = f" without {next_attribute!r}" if next_attribute and value is not None else ""
     # no AttributeError: Python would look for the attribute of the record once more
     raise TypeError(f"{written} is {kind}{lacking}{use}")
 
 
-def _read_at(caller: FrameType, at: int) -> tuple[bool, str]:
-    """Return the attribute that the instruction at a place reads, and before it whether it calls the
+def _read_at(caller: FrameType, offset: int) -> tuple[bool, str]:
+    """Return (True if the attribute is called as a method, its name) for an instruction that reads an
     attribute; (False, "") for any other instruction.
+
+    Args:
+        caller: runs the code of the instruction.
+        offset: of the instruction in the code.
     """
-    code, argument = caller.f_code.co_code[at : at + 2]
+    code, argument = caller.f_code.co_code[offset : offset + 2]
     if code not in (_ATTRIBUTE, _METHOD):
         return False, ""
     names = caller.f_code.co_names
-    if _ATTRIBUTE != _METHOD:  # Python 3.11
+    # Python 3.11: LOAD_ATTR reads an attribute, LOAD_METHOD reads one to call it
+    if _ATTRIBUTE != _METHOD:
         return code == _METHOD, names[argument]
-    return argument % 2 == 1, names[argument // 2]
+    # since Python 3.12 LOAD_ATTR does both: the lowest bit of its argument is set for a call, the other
+    # bits are the index of the name
+    is_called = argument % 2 == 1
+    return is_called, names[argument // 2]

@@ -42,6 +42,11 @@ def test_how_strict_a_gate_is() -> None:
         assert_not_worse(GOOD, BAD, fail_if="bad")
 
 
+def test_an_option_that_exists_is_not_what_a_wrong_call_lacks() -> None:
+    with pytest.raises(rb.RagbenchError, match="missing a required argument: 'contender'"):
+        assert_not_worse(GOOD, fail_if="likely worse")  # type: ignore[call-arg]
+
+
 def test_a_gate_that_can_decide_nothing_does_not_pass() -> None:
     with pytest.raises(AssertionError, match="only 6 questions have score"):
         assert_not_worse(FEW, FEW)
