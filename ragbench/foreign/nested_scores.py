@@ -21,10 +21,14 @@ _SCORES = (
 ).split()
 """Fields in which scores are nested."""
 _NAMES = ("assessment_name", "key", *MEASURES)
+"""Fields of a record of one score that hold the name of the measure."""
 _NUMBERS = ("score", "value", "number_value", "numeric_value", "avg")  # LangSmith: avg
 _NUMBERS_AND_VERDICTS = (*_NUMBERS, "passed", "pass", "success", "correct")
-"""Fields of a record of one score: the name of the measure, and its value."""
-_TIMES = ("start", "end")  # among the metrics of Braintrust, in seconds since 1970
+"""Fields of a record of one score that hold its value."""
+_TIMES = ("start", "end")
+"""Names next to the scores of Braintrust that are times, in seconds since 1970."""
+_PARTS_OF_EXPERIMENT = ("run", "example", "item", "test_case")
+"""Fields that hold the answer or the question of an experiment as an object."""
 _ANNOTATION = re.compile(r"annotation_(.+)_(score|label|error)")
 """Columns of a table of Phoenix: each annotation has several."""
 
@@ -35,9 +39,15 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
     - A field such as `scores` holds an object or a list of scores, or the JSON text of one: each
       score becomes a column.
     - Phoenix's columns `annotation_NAME_score`, `..._label` and `..._error` become one column NAME.
+    - A field `result` that holds the record of one score gets the number of the score. It is not among
+      the returned names: the caller judges it by its values, as any other column.
     - The objects `run`, `example`, `item` and `test_case` of an experiment: their fields become columns.
 
     A score that occurs twice keeps its first value.
+
+    Args:
+        record: the columns of a row.
+        decimal_comma: numbers are written 0,5.
 
     >>> flattened({"id": "q1", "scores": {"recall": 1, "mrr": 0.5}})
     ({'id': 'q1', 'recall': 1.0, 'mrr': 0.5}, ['recall', 'mrr'])
@@ -53,20 +63,15 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
                 value = read_cell(value.strip())
             if isinstance(value, Mapping | list):
                 for measure, score in named_scores(value).items():
-                    if measure not in _TIMES:
+                    if measure not in _TIMES:  # times are not scores
                         scores.setdefault(measure, score)
                 continue
-        # a column that holds no scores is kept; only "result" may hold the score of one evaluation
-        # in an object
-        flat[str(name)] = _result_cell(value) if column == "result" else value
+        if column == "result":
+            value = _number_if_score(value)
+        flat[str(name)] = value
     for measure, score in _annotation_scores(record, decimal_comma).items():
         scores.setdefault(measure, score)
-    for part in (
-        "run",
-        "example",
-        "item",
-        "test_case",
-    ):  # of an experiment: the answer, and the question
+    for part in _PARTS_OF_EXPERIMENT:
         inner = flat.get(part)
         if isinstance(inner, Mapping):
             del flat[part]
@@ -93,11 +98,11 @@ def _annotation_scores(record: Record, decimal_comma: bool) -> dict[str, float]:
     return scores
 
 
-def _result_cell(value: Any) -> Any:
-    """Return the score in a result that is a record, or the JSON text of one; any other value
-    unchanged.
+def _number_if_score(value: Any) -> Any:
+    """Return the number of a value that is a record of one score (it has a number or a label), NaN if
+    the score is missing; return any other value as it is.
 
-    A record with neither a number nor a label is unchanged, too: it is no score.
+    The value may be the JSON text of an object, which is read first.
     """
     if isinstance(value, str) and value.startswith("{"):
         value = read_cell(value)
@@ -160,10 +165,13 @@ def score_in(item: Mapping[str, Any]) -> float:
     """Return the number in a record of one score; NaN if the scorer failed or the record has no number.
 
     The fields are tried in this order: fields of numbers, such as `score`; fields of verdicts, such as
-    `passed`; the label. The first that has a number counts.
+    `passed`; the label. Empty fields ("n/a" is empty, too) and other texts are passed over. A record
+    with a field of a number, even an empty one, has no verdict: then only the label is tried after it.
 
     >>> score_in({"name": "recall", "score": 0.5}), score_in({"name": "exact", "passed": True})
     (0.5, 1.0)
+    >>> score_in({"score": None, "success": False}), score_in({"score": None, "label": "passed"})
+    (nan, 1.0)
     """
     by_field = {column_name(name): value for name, value in item.items()}
     if not is_blank(by_field.get("error")) or number_of(by_field.get("scoring_failed")) == 1:
@@ -173,10 +181,13 @@ def score_in(item: Mapping[str, Any]) -> float:
     if is_category(by_field):  # Langfuse's score in words, whose own `value` is always 0
         by_field["value"] = by_field.get("string_value")
     has_number_field = not by_field.keys().isdisjoint(_NUMBERS)
-    # a record whose number is empty has no score, whatever its `success` is
+    # next to an empty number, tools write success = false, which is not a verdict about the answer
     names = _NUMBERS if has_number_field else _NUMBERS_AND_VERDICTS
     for name in (*names, "label"):
-        number = number_of(by_field.get(name))
-        if number is not None and not is_blank(by_field.get(name)):
+        cell = by_field.get(name)
+        if is_blank(cell):
+            continue
+        number = number_of(cell)  # NaN for a failure such as "error", None for another text
+        if number is not None:
             return number
     return math.nan
