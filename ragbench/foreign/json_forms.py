@@ -135,18 +135,26 @@ def rows_of_records(
     """Return the scores in the rows of a table, also scores that are nested in a cell or written there
     as JSON.
 
+    A row whose `is_root` is false is a part of a trace, and repeats the scores of the trace's root. It
+    is left out, unless there are only such rows. A row without the field is kept.
+
+    Args:
+        records: the rows, each with its columns.
+        source: the place of the table in messages.
+        decimal_comma: numbers are written 0,5.
+
     Raises:
         DataError: the rows have no scores; the message names the columns.
     """
-    flat_records = []
-    measures: set[str] = set()
-    # of traces, the root has the scores of the answer; its parts repeat them
+    # 0 for a part of a trace, 1 for a root, NaN for a row without the field
     roots = [record for record in records if number_of(record.get("is_root")) != 0]
+    flat_records = []
+    nested_measures: set[str] = set()
     for record in roots or records:
         flat, names = flattened(record, decimal_comma=decimal_comma)
         flat_records.append(flat)
-        measures.update(names)
-    return scored_rows(flat_records, source, measures=measures, decimal_comma=decimal_comma)
+        nested_measures.update(names)
+    return scored_rows(flat_records, source, measures=nested_measures, decimal_comma=decimal_comma)
 
 
 def _refuse_means(value: Any, source: str) -> None:
@@ -230,16 +238,16 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]], source: str) -> l
     """Return the rows of a table in JSON, {column: {row: cell}} as pandas writes it, or
     {row: {column: cell}} as pytrec_eval does.
 
-    Either the outer or the inner names are the columns: those with more known names (of measures, ids
-    or questions), or, if both have as many, the fewer ones.
+    The columns are the outer or the inner names, whichever have more known names (of measures, ids or
+    questions). If both have equally many, the shorter list of names is taken for the columns.
 
     Raises:
-        DataError: the value is a run, {query: {document: score}}: scores of documents, not of
-            questions.
+        DataError: the value is a run of documents, {query: {document: score}}. It is recognised by
+            inner names of which most are in one row only, and by the lack of known names.
     """
     # the different inner names, in order
     inner_names = dict.fromkeys(str(name) for part in table.values() for name in part)
-    if _is_run(table):
+    if _is_run_of_documents(table):
         document = abridged(printable(str(next(iter(inner_names)))), 40)
         raise DataError(
             f"{source}: {document!r} is in one row alone, as in a run of "
@@ -248,12 +256,12 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]], source: str) -> l
     n_known_inner = _n_known(inner_names)
     n_known_outer = _n_known(table)
     if n_known_inner == n_known_outer:
-        is_by_column = len(table) < len(inner_names)
+        outer_names_are_columns = len(table) < len(inner_names)
     else:
-        is_by_column = n_known_outer > n_known_inner
-    if not is_by_column:
+        outer_names_are_columns = n_known_outer > n_known_inner
+    if not outer_names_are_columns:
         return [{"query_id": name, **part} for name, part in table.items()]
-    # with a column of ids the names of the rows are mere numbers
+    # next to a column of ids, the names of the rows are only their numbers
     has_ids = any(column_name(name) in IDS for name in table)
     rows: list[Record] = []
     for row_name in inner_names:
@@ -262,17 +270,19 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]], source: str) -> l
     return rows
 
 
-def _is_run(table: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return True if most of the inner names are in one row alone, and none is known: they are documents."""
-    counts = Counter(str(name) for part in table.values() for name in part)
-    if len(table) < 2 or not counts or _n_known(counts) or _n_known(table):
+def _is_run_of_documents(table: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return True if a table of two rows or more looks like {query: {document: score}}: most of the inner
+    names are in one row only, and no name is known (see `_n_known`).
+    """
+    n_rows_by_name = Counter(str(name) for part in table.values() for name in part)
+    if len(table) < 2 or not n_rows_by_name or _n_known(n_rows_by_name) or _n_known(table):
         return False
-    n_alone = sum(count == 1 for count in counts.values())
-    return n_alone > len(counts) / 2
+    n_in_one_row = sum(n_rows == 1 for n_rows in n_rows_by_name.values())
+    return n_in_one_row > len(n_rows_by_name) / 2
 
 
 def _n_known(names: Mapping[str, Any]) -> int:
-    """Count the names of measures, ids or questions."""
+    """Count the known names: of ids and questions, and of ragbench's measures."""
     n_known = 0
     for name in names:
         if column_name(name) in (*IDS, *QUESTIONS) or find_measure(name) is not None:

@@ -398,8 +398,8 @@ def _evaluates_answer(call: Record) -> bool:
 
 
 def _rows_of_weave_calls(calls: Sequence[Record]) -> list[Scored]:
-    """Read calls of Weave: a row for each answer, without scores if the model or a scorer failed. The
-    systems are the models. A scorer has one score, or several with names.
+    """Read calls of Weave: a row for each answer, without scores if the model or a scorer failed (such a
+    call has no output). The systems are the models. A scorer has one score, or several with names.
     """
     rows = []
     for call in calls:
@@ -407,9 +407,12 @@ def _rows_of_weave_calls(calls: Sequence[Record]) -> list[Scored]:
         if not _evaluates_answer(call) or not isinstance(inputs, Mapping):
             continue
         output = call.get("output")
-        by_scorer = output.get("scores") if isinstance(output, Mapping) else None
+        by_scorer = None  # for a call that failed
+        if isinstance(output, Mapping):
+            by_scorer = output.get("scores")
         scores: dict[str, float] = {}
         for scorer, result in (by_scorer or {}).items():
+            # {name: score, ...}, or the only score of the scorer, which has the scorer's name
             named = result if isinstance(result, Mapping) else {scorer: result}
             for measure, score in named_scores(named).items():
                 scores.setdefault(measure, score)
