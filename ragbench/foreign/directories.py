@@ -18,7 +18,9 @@ _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+
 
 
 class _TaskFile(NamedTuple):
-    """A file with the scores of one task; `run` distinguishes several runs of a task, as by their time."""
+    """A file with the scores of one task; `run` distinguishes several runs of a task: the time of a run
+    of lm-evaluation-harness, the model of a run of Inspect.
+    """
 
     path: Path
     task: str
@@ -28,10 +30,12 @@ class _TaskFile(NamedTuple):
 def sources_in(folder: Path) -> list[Path | ScoreTable]:
     """Return the systems in a directory.
 
-    - Files of samples of lm-evaluation-harness, or files of several tasks: each run is a system. Its
-      table has the questions of all its tasks. Other files next to samples are left out.
+    - Samples of lm-evaluation-harness (samples_*.jsonl): each run is a system. A run is the files that
+      the tool wrote together, one for each task; its table has the questions of all tasks. Other files
+      next to samples are left out.
+    - Files that all name their task, as Inspect's do, of two tasks or more: each run is a system, too.
     - Other files with scores: each file is a system; its path is returned, in the order of names.
-    - A directory without such files: the systems in its directories of samples.
+    - No file with scores: the systems in the inner directories with samples.
 
     Raises:
         DataError: the directory has no file with scores, or one that cannot be read.
@@ -42,11 +46,11 @@ def sources_in(folder: Path) -> list[Path | ScoreTable]:
         files = samples  # lm-evaluation-harness writes a summary next to them
     if not files:
         return _sources_in_inner(folder)
-    # files that tell their task: by their name (lm-evaluation-harness), or inside (Inspect)
+    # files that name their task: in their own name (lm-evaluation-harness), or inside (Inspect)
     task_files = [task_file for path in files if (task_file := _task_file(path))]
-    tasks = {task_file.task for task_file in task_files}
-    are_of_several_tasks = len(task_files) == len(files) and len(tasks) > 1
-    if samples or are_of_several_tasks:
+    all_name_a_task = len(task_files) == len(files)
+    n_tasks = len({task_file.task for task_file in task_files})
+    if samples or (all_name_a_task and n_tasks > 1):
         return _runs_of_tasks(folder, task_files)
     return list(files)
 
@@ -79,10 +83,10 @@ def _task_file(path: Path) -> _TaskFile | None:
 
 
 def _runs_of_tasks(folder: Path, files: Sequence[_TaskFile]) -> list[Path | ScoreTable]:
-    """Return a table per run of lm-evaluation-harness, with the rows of all its tasks.
+    """Return a table for each run, with the rows of all its tasks.
 
-    If each file has another task, all files belong to one run, although their names bear different
-    times; otherwise a run is the files whose names agree (`_TaskFile.run`).
+    If each file has another task, all files belong to one run, although they may have been written at
+    different times. Otherwise a run is the files with the same `_TaskFile.run`.
     """
     tasks = {file.task for file in files}
     is_one_run = len(tasks) == len(files)

@@ -200,15 +200,19 @@ def bounds_from(text: str) -> tuple[str, Bounds]:
 
 
 def checked_bounds(bounds: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return declared bounds, each a pair of numbers or None.
+    """Return declared bounds, measure -> (low, high), None for an end without a bound.
+
+    They may be declared as such a pair, in which an infinite end becomes None, or as a text such as
+    "0..10". Only in a text a low end above the high one is refused here; of a pair, `scale_of` refuses
+    it, as no value lies within.
 
     Raises:
-        ConfigError: a value is not such a pair.
+        ConfigError: a value is neither a pair of numbers or None, nor such a text.
     """
     checked: dict[str, Bounds] = {}
     for name, pair in bounds.items():
         if isinstance(pair, str):
-            _, checked[name] = bounds_from(f"{name}={pair}")  # a text such as "0..10"
+            _, checked[name] = bounds_from(f"{name}={pair}")
             continue
         is_pair = isinstance(pair, tuple | list) and len(pair) == 2
         if not is_pair or not all(end is None or isinstance(end, int | float) for end in pair):
@@ -271,11 +275,12 @@ def _plain_name(measure: str) -> str:
 
 
 def _are_within(values: Floats, bounds: Bounds) -> bool:
-    """Return True if all values are within the bounds, but for rounding; None is no bound."""
+    """Return True if all values are within the bounds, except for rounding; None means no bound."""
     low = -math.inf if bounds[0] is None else bounds[0]
     high = math.inf if bounds[1] is None else bounds[1]
     return bool(((values >= low - 1e-9) & (values <= high + 1e-9)).all())
 
 
 def _bound_text(bound: float | None) -> str:
+    """Return a bound as it is written in a declaration; "" for None."""
     return "" if bound is None else f"{bound:g}"
