@@ -138,7 +138,8 @@ def scored_rows(
     Args:
         records: the rows, each with its columns.
         source: the place of the table in messages.
-        measures: columns that are known to hold scores, whatever their names.
+        measures: columns that are known to hold scores, whatever their names: the caller found these
+            scores nested in the records. A table with such columns is wide.
         decimal_comma: numbers are written 0,5.
 
     Raises:
@@ -153,9 +154,8 @@ def scored_rows(
             f"{source}: no column has ids or texts of questions, by which two tables could be paired; "
             f"expected one such as 'id' or 'question', found {listed(columns.names)}"
         )
-    # a table with a row per question and measure; the user's `measures` are columns, so then it is
-    # wide
-    if columns.measure and columns.value and not measures:
+    is_long = bool(columns.measure and columns.value) and not measures
+    if is_long:
         rows = _long_rows(records, columns, decimal_comma, source)
     else:
         rows = _wide_rows(records, columns, decimal_comma, source)
@@ -206,8 +206,9 @@ class _Columns:
     Attributes:
         names: all columns, in the order of the file.
         by_field: the name as `column_name` folds it -> the first column of that name.
-        known_measures: the columns that the user names as measures.
-        marked: the columns that MLflow, LangSmith or Weave mark as scores; their other columns hold none.
+        known_measures: the columns that are known to hold scores.
+        marked_as_scores: the columns whose names MLflow, LangSmith or Weave mark as scores, such as
+            "overlap/score"; other columns of such a table hold no scores.
         ids: the columns that identify a question, the most reliable first.
         question: the column with the text of the question, or with the inputs of a record.
         errors, status: the columns by which a row is of an answer that failed.
@@ -228,28 +229,28 @@ class _Columns:
             self.by_field.setdefault(column_name(name), name)
         self.records = records
         self.known_measures = [name for name in self.names if name in measures]
-        self.marked = _marked_columns(self.names)
-        self.ids = self._filled_columns(IDS)
-        questions = self._filled_columns((*fields.QUESTIONS, "questions", "queries"))
+        self.marked_as_scores = _columns_marked_as_scores(self.names)
+        self.ids = self._columns_with_values(IDS)
+        questions = self._columns_with_values((*fields.QUESTIONS, "questions", "queries"))
         inputs = [name for name in self.names if _is_input(name)]
         self.question = [*questions, *inputs, ""][0]  # the first one, "" if there is none
         self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
         self.status = self.by_field.get("status", "")
-        self.value = [*self._filled_columns(VALUES), ""][0]
+        self.value = [*self._columns_with_values(VALUES), ""][0]
         # these two read the columns found above, so they come last
         self.measure = self._measure_column()
         self.systems = self._system_columns()
 
-    def _filled(self, field: str) -> str:
+    def _column_with_values(self, field: str) -> str:
         """Return the column of this name; "" without one, or if all its cells are empty."""
         name = self.by_field.get(field, "")
         if name and any(not is_blank(record.get(name)) for record in self.records):
             return name
         return ""
 
-    def _filled_columns(self, names: Iterable[str]) -> list[str]:
+    def _columns_with_values(self, names: Iterable[str]) -> list[str]:
         """Return the columns of these names that are not empty, in the order of the names."""
-        columns = [self._filled(name) for name in names]
+        columns = [self._column_with_values(name) for name in names]
         return [column for column in columns if column]
 
     def _measure_column(self) -> str:
@@ -261,7 +262,7 @@ class _Columns:
         if not self.value:
             return ""
         for field in MEASURES:
-            name = self._filled(field)
+            name = self._column_with_values(field)
             if not name or name == self.value:
                 continue
             if field != "name" or self._names_measures(name):
@@ -305,7 +306,7 @@ class _Columns:
         """
         if name in self.known_measures:
             return True
-        if self.marked and name not in self.marked:
+        if self.marked_as_scores and name not in self.marked_as_scores:
             return False
         field = column_name(name)
         if field in (*IDS, *REPEATS, *ERRORS, *SYSTEMS, "status") or field in _TEXTS:
@@ -350,14 +351,14 @@ class _Columns:
         return bool(self.status) and str(record.get(self.status)).casefold() in _FAILED_STATUS
 
 
-def _marked_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns that a tool marks as scores; [] if it marks none.
+def _columns_marked_as_scores(names: Sequence[str]) -> list[str]:
+    """Return the columns that a tool marks as scores by their names; [] if it marks none.
 
     MLflow calls them NAME/value or NAME/score, Weave output.scores.NAME. LangSmith calls them
     feedback.NAME and has the time of the answer next to them. Other numbers in their tables are
     inputs, or parts of an answer.
 
-    >>> _marked_columns(["inputs.hops", "outputs.confidence", "feedback.overlap", "execution_time"])
+    >>> _columns_marked_as_scores(["inputs.hops", "outputs.confidence", "feedback.overlap", "execution_time"])
     ['feedback.overlap', 'execution_time']
     """
     marked = []
@@ -404,14 +405,16 @@ def _wide_rows(
 ) -> list[Scored]:
     """Return the scores of a table with a row per question and a column per measure. If the
     question of a row failed, all its measures are NaN.
+
+    A measure is a column that may be one by its name, does not name systems, and holds numbers.
     """
     values_by_measure: dict[str, list[float]] = {}  # a value per record
     # each column once, the known measures first
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.may_be_measure(name) and name not in columns.systems:
-            cells = _without_lists([record.get(name) for record in records])
-            values = _column_numbers(cells, decimal_comma)
-            if values:
+            cells = _with_means_of_lists([record.get(name) for record in records])
+            values = _numbers_of_column(cells, decimal_comma)
+            if values:  # [] if the column does not hold numbers
                 values_by_measure[printable(name)] = values
                 _warn_of_texts(cells, decimal_comma, f"{source}, column {printable(name)!r}")
     rows = []
@@ -434,9 +437,9 @@ def _warn_of_texts(cells: Sequence[Any], decimal_comma: bool, where: str) -> Non
     warn(where, "missing because the cell holds no number", texts)
 
 
-def _column_numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
-    """Return the numbers in a column, NaN for cells without one; [] if fewer than half of its filled
-    cells hold numbers.
+def _numbers_of_column(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
+    """Return a number for each cell of a column, NaN for a cell without one; [] if the column does not
+    hold numbers, that is, if it has none or more texts than numbers.
     """
     numbers = [number_of(cell, decimal_comma=decimal_comma) for cell in cells]
     n_texts = numbers.count(None)  # None: another text; NaN: an empty cell
@@ -445,13 +448,13 @@ def _column_numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
     return values if n_numbers and n_numbers >= n_texts else []
 
 
-def _without_lists(cells: Sequence[Any]) -> Sequence[Any]:
-    """Replace each list of scores in a column by the mean of its scores.
+def _with_means_of_lists(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return the cells of a column, each list of scores replaced by the mean of its scores.
 
     This is done only if most lists hold one score, as Langfuse exports the scores of a trace; else
     the cells are returned unchanged.
 
-    >>> _without_lists([[0.5], None, "[1, 0]", [1]]), _without_lists([[3, 7], [4, 8], [2]])
+    >>> _with_means_of_lists([[0.5], None, "[1, 0]", [1]]), _with_means_of_lists([[3, 7], [4, 8], [2]])
     ([0.5, None, 0.5, 1.0], [[3, 7], [4, 8], [2]])
     """
     read_cells = []  # with texts of lists as lists
