@@ -143,21 +143,24 @@ class PairedTables:
 
 
 def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
-    """Pair the questions of tables by id or by text, whichever pairs more questions; by id if both pair
-    as many.
+    """Pair the questions of tables by id or by text.
 
-    The id of a question may be just the number of its row, which differs between files in another
-    order. So an id counts as a pair only if the texts under it agree, or one of them is missing. If
-    questions are paired by id, a question whose texts differ is not compared. But if no texts agree at
-    all (they are prompts, which each system writes in its own way), ids alone pair the questions.
+    The first table shares ids and texts with the others. The texts under a shared id agree if they have
+    the same words, or if one is missing. The questions are paired
+
+    - by id, if there are shared ids, and no texts agree at all: then the texts are prompts, which each
+      system writes in its own way, and they are ignored;
+    - else by id, if at least as many shared ids have agreeing texts as there are shared texts. A
+      question whose texts differ is then not compared;
+    - else by text: the ids may be numbers of rows, in another order.
 
     Raises:
         ComparisonError: the tables have no question in common.
     """
     first, *others = tables
-    n_shared_ids = 0  # ids that are in the first table and another one
-    n_by_id = 0  # of these, the ids whose texts agree as far as there are any
-    n_by_text = 0  # texts that are in the first table and another one
+    n_shared_ids = 0
+    n_by_id = 0  # shared ids whose texts agree
+    n_by_text = 0  # shared texts, under whichever id
     text_of_id, texts = _identities(first)
     for other in others:
         other_text_of_id, other_texts = _identities(other)
@@ -170,18 +173,14 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
         n_by_text += len(texts & other_texts)
     if not n_shared_ids and not n_by_text:
         raise ComparisonError(_nothing_in_common(first, others[0]))
-    # equal ids, and no equal text: the texts are prompts, which each system writes in its own way
-    texts_differ = n_by_id == 0 and n_by_text == 0
-    if texts_differ:
-        by = "id"
-    else:
-        by = "id" if n_by_id >= n_by_text else "text"
-    return _pair_rows(tables, by, texts_differ)
+    are_prompts = n_by_id == 0 and n_by_text == 0  # the tables share ids, and no text agrees
+    by = "id" if n_by_id >= n_by_text else "text"
+    return _pair_rows(tables, by, texts_differ=are_prompts)
 
 
 def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
     """Return id -> folded text of each question of a table ("" without a text), and the set of all
-    folded texts. Two tables are paired by one of them.
+    folded texts.
 
     The id of a row without a text is among the texts, too, since some tables have texts as ids.
     """
@@ -242,24 +241,19 @@ def _canonical(name: str) -> str:
     return measure.name if measure else _VALUE.sub("", name)
 
 
-def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> PairedTables:
+def _pair_rows(tables: Sequence[ScoreTable], by: str, *, texts_differ: bool) -> PairedTables:
     """Return the scores of all tables by question.
 
-    Several rows of a question are runs of it, and their mean counts. If the words under one id differ
-    between rows, the question is noted as changed.
+    Each row gets the key of its question: the id, or the text as its first row spells it. Rows with the
+    same key in one table are runs of the question, and their mean counts. If the words of rows with the
+    same key differ, the question is noted as changed.
 
     Args:
         tables: a table per system.
         by: "id" or "text", by which questions are paired. A row without an id is paired by its text.
         texts_differ: the texts are prompts that differ by system, so they are left out.
     """
-    # one object for all tables, so that equal texts get one key
-    keys = _Keys(by)
-    rows_by_system: dict[str, list[_KeyedRow]] = {}
-    for table in tables:
-        keyed_rows = [_KeyedRow(keys.of(row), row) for row in table.rows]
-        # without id and text a row can be paired with nothing
-        rows_by_system[table.name] = [keyed for keyed in keyed_rows if keyed.key]
+    rows_by_system = _keyed_rows_of(tables, by)
     texts, changed = _question_texts(chain.from_iterable(rows_by_system.values()))  # of all systems
     if texts_differ:  # the texts are prompts of a system, not questions to show
         texts = dict.fromkeys(texts, "")
@@ -273,14 +267,45 @@ def _pair_rows(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Pai
         values[table.name] = {measure: _means(runs) for measure, runs in runs_by_measure.items()}
         max_runs[table.name] = max(_numbers_of_runs(runs_by_measure), default=0)
         absent[table.name] = frozenset(texts.keys() - {keyed.key for keyed in keyed_rows})
-    return PairedTables(values, by, texts, absent, frozenset(changed), max_runs, texts_differ)
+    return PairedTables(
+        values=values,
+        by=by,
+        texts=texts,
+        absent=absent,
+        changed=frozenset(changed),
+        runs=max_runs,
+        texts_differ=texts_differ,
+    )
 
 
 class _KeyedRow(NamedTuple):
-    """A row of a table with the key of its question, "" if it has none."""
+    """A row of a table with the key of its question: its id, or its text."""
 
     key: str
     row: Scored
+
+
+def _keyed_rows_of(tables: Sequence[ScoreTable], by: str) -> dict[str, list[_KeyedRow]]:
+    """Return system -> its rows with their keys. A row with neither id nor text is left out.
+
+    If questions are paired "by" id and a row has one, the id is its key. Otherwise the key is its text,
+    or its id if it has no text; texts with the same folded words, in any table, get the spelling of the
+    first one.
+    """
+    first_spelling: dict[str, str] = {}  # folded words -> text
+    rows_by_system: dict[str, list[_KeyedRow]] = {}
+    for table in tables:
+        keyed_rows = []
+        for row in table.rows:
+            text = row.question or row.query_id
+            if by == "id" and row.query_id:
+                keyed_rows.append(_KeyedRow(row.query_id, row))
+            elif text:
+                keyed_rows.append(
+                    _KeyedRow(first_spelling.setdefault(folded_words(text), text), row)
+                )
+        rows_by_system[table.name] = keyed_rows
+    return rows_by_system
 
 
 def _question_texts(keyed_rows: Iterable[_KeyedRow]) -> tuple[dict[str, str], set[str]]:
@@ -315,26 +340,6 @@ def _numbers_of_runs(runs_by_measure: Mapping[str, Mapping[str, Sequence[float]]
     for runs in runs_by_measure.values():
         numbers += map(len, runs.values())
     return numbers
-
-
-class _Keys:
-    """The keys under which the rows of several tables are the same question."""
-
-    def __init__(self, by: str) -> None:
-        self._by = by
-        self._key_of_text: dict[str, str] = {}
-
-    def of(self, row: Scored) -> str:
-        """Return the id of a row if questions are paired "by" id and it has one; else its text (without
-        one, its id) as the first row with these words spells it; "" without both.
-        """
-        if self._by == "id" and row.query_id:
-            return row.query_id
-        words = row.question or row.query_id
-        if not words:
-            return ""
-        # the words of the first row with the same folded words, of any table
-        return self._key_of_text.setdefault(folded_words(words), words)
 
 
 def _means(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
