@@ -52,18 +52,19 @@ def attach(
     _calls_of[package] = {name.casefold(): call for name, call in calls.items()}
     _further_call_of[package] = further_call
     _names_of[package] = names
+    # functions named like their module: importing the module must not hide them
     _named_like_modules[package] = {name for name in names if modules[name].split(".")[0] == name}
     for name, module in modules.items():
         if module:
             _public_names_of.setdefault(f"{package}.{module}", set()).add(name)
-    sys.modules[package].__class__ = _Package
+    sys.modules[package].__class__ = _Package  # which controls what importing a module sets
 
     def load_attribute(name: str) -> Any:
         if name not in modules:
-            if _is_looked_for():  # of a module, which is then imported
+            if _is_looked_for():  # by the import system, which imports the module `name` next
                 raise AttributeError(name)
             hint = _hint_of_name(package, name)
-            if _is_asked_by_import():
+            if _is_asked_by_import():  # from package import name
                 raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         module = modules[name]
@@ -139,7 +140,9 @@ def _is_asked_by_import() -> bool:
 
 
 def _is_looked_for() -> bool:
-    """Return True if Python itself asks for a name before it imports the module of this name."""
+    """Return True if Python's import system asks a package for a name: it then imports the module of
+    this name, and ignores an AttributeError.
+    """
     return sys._getframe(2).f_globals.get("__name__") == "importlib._bootstrap"
 
 
@@ -174,10 +177,20 @@ def _explain_calls(module: ModuleType) -> None:
 def _hint_of_name(package: str, name: str) -> str:
     """Return the end of a sentence about a name that a package does not have: what to use in its place,
     such as "; use rb.evaluate", else the names that the package has.
+
+    The first of these that exists is named; "unexpected" is a name without an entry in the `calls` of
+    the package or of the root package (see `attach`):
+
+    1. the same name in the root package;
+    2. for an unexpected name, the same name in a public submodule, then the root's `further_call`;
+    3. for a name such as "to_csv", an attribute of a record, then the entry "to" of `calls`;
+    4. for an unexpected name of the root package, a similar function of a public submodule;
+    5. a similar name of the package, or a similar entry of `calls`;
+    6. for an unexpected name of the root package, an attribute of a record;
+    7. all names of the package.
     """
-    from ragbench.hints.similar_names import (
-        hint_of,  # only for the message: the first import is light
-    )
+    # imported only for the message: the first import of a package stays light
+    from ragbench.hints.similar_names import hint_of
 
     is_root = package == _ROOT
     if not is_root and name in _names_of.get(_ROOT, ()):
@@ -214,29 +227,33 @@ def _in_submodule(name: str) -> str:
 
 
 def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
-    """Return "; use rb.MODULE.NAME" with the function of a public submodule that an unknown name of the
-    root package means. "" if the name means a function of the root package itself, or nothing.
+    """Return "; use rb.MODULE.NAME" with the function of a public submodule whose words mean the same as
+    those of an unknown name of the root package; "" if there is none, or the root package is nearer.
 
-    Names with the same last word (the noun) come first: load_run means read_run, not load_results.
+    A function with the same last word (the noun) is preferred, and the root package goes first:
+    load_run means read_run, not load_results. A function with another noun counts only if no name of the
+    root package has this meaning and `calls` does not explain the noun.
 
     Args:
         name: the unknown name, such as "load_run".
-        calls: names that people expect in the root package -> the call with this meaning.
+        calls: names that people expect in the root package, in lower case -> the call to write
+            instead. A key may be a noun alone, such as "report".
     """
     from ragbench.hints.similar_names import last_word, same_words
 
     noun = last_word(name)
-    at_root = same_words(name, _names_of[_ROOT])  # the name at the root that it means, or ""
-    if last_word(at_root) == noun:
+    root_match = same_words(name, _names_of[_ROOT])
+    if last_word(root_match) == noun:
         return ""
-    first_match = ""
+    first_match = ""  # with another noun
     for inner, names in _names_of_submodules().items():
         match = same_words(name, names)
         if last_word(match) == noun:
             return f"; use rb.{inner}.{match}"
         if match and not first_match:
             first_match = f"; use rb.{inner}.{match}"
-    return "" if at_root or noun in calls else first_match
+    root_explains = root_match or noun in calls
+    return "" if root_explains else first_match
 
 
 def _hint_of_records(name: str) -> str:
