@@ -70,9 +70,9 @@ def conclude_tables(
 ) -> Conclusion:
     """Return what tables of scores show, and the one next step.
 
-    Missing scores are left out. If systems lack different numbers of scores, missing scores are
-    also counted as failures, with the worst value of the measure; of both computations, the worse
-    one for the compared systems decides.
+    Missing scores are left out. If systems lack different numbers of scores, the systems are compared
+    a second time, with the worst value of the measure in place of each missing score. This second
+    comparison decides if it is less favourable to any system that is compared with the baseline.
 
     Args:
         sources: files or objects as `load_scores` takes them; each is a system, or has a column of
@@ -111,7 +111,7 @@ def conclude_tables(
     with declared(scale.as_measure() for scale in scales.values()):
         name, reason = _deciding_measure(paired, measure, properties)
         # why another measure decides than in the baseline; "" if it is the same one
-        changed = "" if measure else _changed_measure(tables[0], paired, name, properties)
+        changed = "" if measure else _why_measure_changed(tables[0], paired, name, properties)
         if changed and is_gate:
             raise ComparisonError(
                 f"{changed}; a gate keeps its measure: name another with `measure`, or correct the file"
@@ -125,12 +125,10 @@ def conclude_tables(
                 f"system: {', '.join(properties)}."
             )
         compared = _Compared.of(paired, name, alpha=alpha, margin=margin)
-        n_missing = {table.name: _n_missing(table, name) for table in tables}
-        if any(n_missing.values()):
-            failing = None
-            if len({*n_missing.values()}) > 1:  # else no system gains by it
-                failing = _with_failures(tables, scales[name], alpha=alpha, margin=margin)
-            compared, sentence = _worse_reading(compared, failing, scales[name], n_missing)
+        if any(_n_missing(table, name) for table in tables):
+            compared, sentence = _less_favourable(
+                compared, tables, scales[name], alpha=alpha, margin=margin
+            )
             notes.append(sentence)
         notes += _not_compared(paired, tables)
         if labels is not None:
@@ -232,13 +230,13 @@ class _Compared:
         n = len(paired.scored(measure))
         deciding = DecidingQuestions(
             measure=measure,
-            measure_reason="",
+            measure_reason="",  # `_conclude` adds it
             ids=paired.scored(measure),
             n=n,
             total=len(paired.texts),
             left_out=paired.left_out(measure),
-            composition={},
-            not_possible=_not_possible(measure, n),
+            composition={},  # tables do not state who wrote a question
+            not_possible=_reason_without_decision(measure, n),
         )
         chosen = [measure, *_other_measure_names(paired, measure)]
         comparison = compare_all(
@@ -263,8 +261,10 @@ def _question_properties(paired: PairedTables) -> list[str]:
     """Return the columns of numbers that are not scores, but describe the questions, such as a number
     of hops.
 
-    Such a column does not have the name of a known measure, and each question has the same value in
-    every system. If no measure would be left besides, return [].
+    Each question has the same value of such a column in every system. A column with the name of a known
+    measure, or with a general name of scores such as "score" or "value" (`VALUES`), is a measure in any
+    case. If no measure besides amounts, such as tokens and costs, would be left, all columns count as
+    measures, and [] is returned.
     """
     properties = []
     for name in paired.measures:
@@ -277,9 +277,9 @@ def _question_properties(paired: PairedTables) -> list[str]:
         )
         if questions and not differ:
             properties.append(name)
-    rest = [name for name in paired.measures if name not in properties]
-    has_measure = not all(is_amount(name) for name in rest)  # amounts (tokens, cost) rank nothing
-    return properties if has_measure else []
+    measures = [name for name in paired.measures if name not in properties]
+    only_amounts_are_left = all(is_amount(name) for name in measures)
+    return [] if only_amounts_are_left else properties
 
 
 def _deciding_measure(
@@ -292,13 +292,13 @@ def _deciding_measure(
     return _main_measure({name: n for name, n in n_scored.items() if name not in properties})
 
 
-def _changed_measure(
+def _why_measure_changed(
     baseline: ScoreTable, paired: PairedTables, decides: str, properties: Collection[str]
 ) -> str:
-    """Return the reason why the measure that the baseline's table alone would choose does not decide; ""
-    if it decides.
+    """Choose a measure by the baseline's table alone, and return why this measure does not decide; "" if
+    it decides, or if no row of the baseline has a score of it.
 
-    If another table lacks this measure, another one decides, and a loss may go unnoticed.
+    A reason is a warning: a loss by this measure may go unnoticed.
 
     Args:
         baseline: the table of the baseline.
@@ -309,16 +309,16 @@ def _changed_measure(
     n_scored = _n_scored(baseline)
     for name in properties:
         n_scored.pop(name, None)
-    by_baseline, _ = _main_measure(n_scored)
-    if by_baseline == decides or not n_scored[by_baseline]:
+    expected, _ = _main_measure(n_scored)
+    if expected == decides or n_scored[expected] == 0:
         return ""
     for name, values in paired.values.items():
-        if by_baseline not in values:
-            return f"{by_baseline} would decide, but {name} does not have it"
-    n = plural(len(paired.scored(by_baseline)), "question")
+        if expected not in values:
+            return f"{expected} would decide, but {name} does not have it"
+    n = plural(len(paired.scored(expected)), "question")
     return (
-        f"{by_baseline} would decide, but only {n} have it in every table, of "
-        f"{n_scored[by_baseline]} in {baseline.name}"
+        f"{expected} would decide, but only {n} have it in every table, of "
+        f"{n_scored[expected]} in {baseline.name}"
     )
 
 
@@ -343,58 +343,47 @@ def _n_missing(table: ScoreTable, measure: str) -> int:
     return n_nan + len(asked - scored)
 
 
-def _with_failures(
-    tables: Sequence[ScoreTable], scale: Scale, *, alpha: float, margin: float
-) -> _Compared | None:
-    """Compare tables with the worst value of a measure in place of each missing one; None if the measure
-    has no worst value.
-    """
-    worst = scale.worst
-    if worst is None:
-        return None
-    measure = scale.measure
-    filled = []
-    for table in tables:
-        rows = []
-        for row in table.rows:
-            # a row without the measure is of a long table, in which another row has it
-            if math.isnan(row.scores.get(measure, 0.0)):
-                row = row._replace(scores={**row.scores, measure: worst})
-            rows.append(row)
-        filled.append(replace(table, rows=tuple(rows)))
-    # a missing score of a long table may have no row: it is filled in after the pairing
-    paired = paired_tables(filled).with_failures(measure, worst)
-    return _Compared.of(paired, measure, alpha=alpha, margin=margin)
-
-
-def _worse_reading(
-    left_out: _Compared, failing: _Compared | None, scale: Scale, n_missing: Mapping[str, int]
+def _less_favourable(
+    left_out: _Compared,
+    tables: Sequence[ScoreTable],
+    scale: Scale,
+    *,
+    alpha: float,
+    margin: float,
 ) -> tuple[_Compared, str]:
-    """Choose between two comparisons, without the missing scores and with them as failures; return the
-    one that decides, and a sentence about the missing scores.
+    """Return the comparison that decides about tables with missing scores, and a sentence about the
+    missing scores.
 
-    `failing` decides if it is less favourable for any of the compared systems, else `left_out`.
+    It is `left_out`, unless systems lack different numbers of scores: the missing scores may be
+    failures, and then the system that lacks more of them looks better than it is. So the tables are
+    also compared with the missing scores as failures, if the measure has a worst value. This comparison
+    is returned if it is less favourable to any system than `left_out`.
 
     Args:
         left_out: the comparison without the missing scores.
-        failing: the comparison in which missing scores are failures; None if all systems lack the same
-            number of scores, or if the measure has no worst value.
+        tables: the tables, some without a score of an answer.
         scale: bounds and direction of the measure that decides.
-        n_missing: system -> the number of answers without a score.
+        alpha, margin: as for `conclude_tables`.
     """
+    n_missing = {table.name: _n_missing(table, scale.measure) for table in tables}
     listed = ", ".join(f"{n} of {name}" for name, n in n_missing.items() if n)
     sentence = f"Missing are not 0: {scale.measure} has no value in {listed} answers"
-    if failing is None:
-        if len({*n_missing.values()}) > 1:
-            sentence += (
-                ". If these are failures, the system that lacks more looks better than it is: declare "
-                f"bounds of {scale.measure}, and they are compared as failures, too"
-            )
+    all_lack_as_many = len({*n_missing.values()}) == 1
+    if all_lack_as_many:
         return left_out, f"{sentence}."
+    if scale.worst is None:
+        return left_out, (
+            f"{sentence}. If these are failures, the system that lacks more looks better than it is: "
+            f"declare bounds of {scale.measure}, and they are compared as failures, too."
+        )
+    failing = _compared_with_failures(
+        tables, scale.measure, scale.worst, alpha=alpha, margin=margin
+    )
     before = left_out.decisions  # system -> decision
     after = failing.decisions
-    # `ORDER` has the most favourable decision first; "not possible" is not in it
+    # where the questions allow a decision, they still do with more scores: `after` is in ORDER, too
     changed = [name for name in before if before[name] in ORDER and before[name] != after[name]]
+    # `ORDER` has the most favourable decision first
     is_less_favourable = any(
         ORDER.index(after[name]) > ORDER.index(before[name]) for name in changed
     )
@@ -410,14 +399,33 @@ def _worse_reading(
     return left_out, f"{sentence}. As failures ({scale.worst:g}) they change no decision."
 
 
+def _compared_with_failures(
+    tables: Sequence[ScoreTable], measure: str, worst: float, *, alpha: float, margin: float
+) -> _Compared:
+    """Compare tables with the worst value of a measure in place of each missing score."""
+    filled = []
+    for table in tables:
+        rows = []
+        for row in table.rows:
+            # in a long table each row has one measure: a row of another measure lacks no score
+            if measure in row.scores and math.isnan(row.scores[measure]):
+                row = row._replace(scores={**row.scores, measure: worst})
+            rows.append(row)
+        filled.append(replace(table, rows=tuple(rows)))
+    # a missing score of a long table may have no row: it is filled in after the pairing
+    paired = paired_tables(filled).with_failures(measure, worst)
+    return _Compared.of(paired, measure, alpha=alpha, margin=margin)
+
+
 def _main_measure(n_scored: Mapping[str, int]) -> tuple[str, str]:
     """Return the measure that decides if the user names none, and why: a ranking measure that ragbench
     knows, else the first measure of quality with nearly as many questions as any.
 
-    `n_scored` is measure -> the number of questions with a score.
+    `n_scored` is measure -> the number of questions with a score, for one measure or more.
     """
-    ranking = main_measure_of(dict(n_scored))
-    if ranking in n_scored and ranking in RANKING and n_scored[ranking]:
+    # if no ranking measure has a score, this is another measure, or one that is not in `n_scored`
+    ranking = main_measure_of(n_scored)
+    if ranking in RANKING and n_scored.get(ranking):
         return ranking, "a ranking measure"
     if len(n_scored) == 1:
         return next(iter(n_scored)), "the only measure"
@@ -428,8 +436,8 @@ def _main_measure(n_scored: Mapping[str, int]) -> tuple[str, str]:
     return scored_by_most[0], "the first measure that most questions have"
 
 
-def _not_possible(measure: str, n: int) -> str:
-    """State why questions decide nothing; "" if they do."""
+def _reason_without_decision(measure: str, n: int) -> str:
+    """Return why `n` questions with the measure allow no decision; "" if they allow one."""
     if n == 0:
         return f"no question has {measure} in every table"
     if n >= MIN_QUESTIONS:
@@ -439,7 +447,7 @@ def _not_possible(measure: str, n: int) -> str:
 
 
 def _other_measure_names(paired: PairedTables, deciding: str) -> list[str]:
-    """Return the measures that are shown without a decision."""
+    """Return the first few measures besides the deciding one, which are shown without a decision."""
     return [name for name in paired.measures if name != deciding][:_MAX_OTHERS]
 
 
@@ -486,7 +494,8 @@ def _conclude(compared: _Compared, reason: str, margin: float, notes: Sequence[s
     deciding = replace(compared.deciding, measure_reason=reason)
     measure = deciding.measure
     arms = best_first(_arms(compared), measure)
-    arms = with_expected(arms, _expected_gain(paired, deciding), measure)
+    # the best arm also gets the gain to expect on new questions, as its observed gain is partly luck
+    arms = with_expected(arms, _gain_on_new_questions(paired, deciding), measure)
     baseline = next(iter(paired.values))
     base = next(arm for arm in arms if arm.name == baseline)
     others = [arm for arm in arms if arm.name != baseline]
@@ -500,7 +509,7 @@ def _conclude(compared: _Compared, reason: str, margin: float, notes: Sequence[s
         *notes,
         *rest_sentences(others, leading),
         *detectable_sentences(leading),
-        *_other_measures(compared.comparison, leading.name, measure),
+        *_other_measure_sentences(compared.comparison, leading.name, measure),
     ]
     return Conclusion(
         decision=leading.decision,
@@ -511,11 +520,11 @@ def _conclude(compared: _Compared, reason: str, margin: float, notes: Sequence[s
         measure=measure,
         measure_reason=deciding.measure_reason,
         baseline=baseline,
-        choice=chosen_arm(leading, base).name,
+        choice=chosen_arm(leading, base).name,  # the one to use now
         n=deciding.n,
         total=deciding.total,
         left_out=dict(deciding.left_out),
-        composition={},
+        composition=deciding.composition,
         margin=margin,
         arms=Arms(arms),
     )
@@ -547,7 +556,9 @@ def _arms(compared: _Compared) -> list[Arm]:
     return arms
 
 
-def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> ExpectedGain | None:
+def _gain_on_new_questions(
+    paired: PairedTables, deciding: DecidingQuestions
+) -> ExpectedGain | None:
     """Estimate how much of the best system's gain over the baseline can be expected on new questions;
     None if there are too few questions for it.
 
@@ -567,7 +578,7 @@ def _expected_gain(paired: PairedTables, deciding: DecidingQuestions) -> Expecte
     return expected_gain(pd.DataFrame(gains).T)
 
 
-def _other_measures(comparison: pd.DataFrame, name: str, deciding: str) -> list[str]:
+def _other_measure_sentences(comparison: pd.DataFrame, name: str, deciding: str) -> list[str]:
     """Return one sentence with the differences of the system `name` by the measures that do not decide;
     [] if there are none.
     """
@@ -635,11 +646,20 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
 
 
 def _label_differences(labels: Any, first: str, second: str) -> dict[str, float]:
-    """Return the difference of people's values, second system minus first, for each question that has
-    both values. The keys are its id and its folded text, so a question may have two keys.
+    """Return question -> the difference of people's values, second system minus first.
+
+    A question is listed twice, by its id and by its folded text, if it has both. A question without both
+    values is left out.
+
+    Args:
+        labels: a table, whose form is described in `labelled_difference`.
+        first, second: the names of the systems. If the labels have a row per question, and not a column
+            of each name, the first two columns of numbers are taken: the first system's, then the
+            second's.
 
     Raises:
-        ConfigError: a system has no column or rows.
+        ConfigError: there are fewer than two columns of numbers, or, in labels with a row per question
+            and system, no row of one of the systems.
         DataError: the labels cannot be read.
     """
     tables = load_scores(labels, "labels")
@@ -648,15 +668,16 @@ def _label_differences(labels: Any, first: str, second: str) -> dict[str, float]
         check_known("system in labels", by_name, first, second)
         return _differences_of_tables(by_name[first], by_name[second])
     [table] = tables  # a row per question, a column per system
-    names = [first, second]
-    if not {first, second} <= {*table.measures}:
-        names = list(table.measures[:2])
-    if len(names) < 2:
+    columns = [first, second]
+    has_both_columns = first in table.measures and second in table.measures
+    if not has_both_columns:
+        columns = list(table.measures[:2])
+    if len(columns) < 2:
         raise ConfigError(
             f"labels have the columns {', '.join(table.columns)}; expected people's values of {first} and "
             f"{second} in columns of these names, or in rows with a column of systems"
         )
-    return _differences_in_rows(table, *names)
+    return _differences_in_rows(table, *columns)
 
 
 def _differences_of_tables(before: ScoreTable, after: ScoreTable) -> dict[str, float]:
