@@ -27,10 +27,11 @@ GATES = ("worse", "likely worse", "undecided", "within the margin")
 """Decisions at which a gate can fail; it then fails at less favourable ones, too."""
 
 _TIDY = {"query_id", "measure", "value"}
+"""The columns of tidy scores: a row per question and measure."""
 
 
 @overload
-def compare(
+def compare(  # two results of ragbench: a frame with a row per measure
     baseline: HasScores,
     contender: HasScores,
     *,
@@ -39,10 +40,10 @@ def compare(
     margin: float = MARGIN,
     not_possible: str = "",
     questions: Mapping[str, str] | None = None,
-    measure: str = "",
+    measure: str = "",  # the only measure, in place of `measures`
 ) -> pd.DataFrame: ...
 @overload
-def compare(
+def compare(  # files and folders: a conclusion
     baseline: str | Path,
     contender: str | Path | None = None,
     *others: str | Path,
@@ -53,10 +54,10 @@ def compare(
     lower: str | Collection[str] = (),
     higher: str | Collection[str] = (),
     labels: Any = None,
-    measure: str = "",
+    measure: str = "",  # the measure that decides, in place of the first of `measures`
 ) -> Conclusion: ...
 @overload
-def compare(
+def compare(  # any other sources, such as frames and mappings: a frame or a conclusion
     baseline: Any,
     contender: Any = None,
     *others: Any,
@@ -69,7 +70,7 @@ def compare(
     lower: str | Collection[str] = (),
     higher: str | Collection[str] = (),
     labels: Any = None,
-    measure: str = "",
+    measure: str = "",  # in place of `measures`
 ) -> Any: ...
 @explaining_calls(**OF_COMPARISONS)
 def compare(
@@ -90,11 +91,16 @@ def compare(
     """Compare systems by their scores on the same questions: is the second better than the first, by how
     much, and how sure is that?
 
-    For results in memory and for tidy scores (query_id, measure, value), the function returns the
-    frame of `ragbench.statistics.compare`, a row per measure. For files and all other tables it
-    returns the `Conclusion`: the decision, its evidence, and one next step. A table has a row per
-    question (a column per measure) or per question and measure; files of ragas, DeepEval, promptfoo,
-    Inspect, MLflow, lm-evaluation-harness and others are read as they are (see `ragbench.foreign`).
+    The sources determine what is returned:
+
+    - The `Results` of a sweep alone: the frame of `Results.compare`, a row per configuration and measure.
+    - Two sources or more, each a result in memory or a frame of tidy scores (with exactly the columns
+      query_id, measure, value): the frame of `ragbench.statistics.compare`, a row per measure; for
+      three or more, or for named sources, the frame of `compare_all`.
+    - Files and all other tables: the `Conclusion`, which is the decision, its evidence, and one next
+      step. A table has a row per question (a column per measure) or per question and measure; files of
+      ragas, DeepEval, promptfoo, Inspect, MLflow, lm-evaluation-harness and others are read as they are
+      (see `ragbench.foreign`).
 
     Questions are paired by id, else by their text. A missing value or a failed answer counts as
     missing, never as 0; several runs of a question count as one value, their mean.
@@ -107,12 +113,14 @@ def compare(
             a `Conclusion`, the first name decides.
         measure: the measure that decides, as in `assert_not_worse` and the command; if given, it
             replaces `measures`.
-        alpha: the probability of a wrong decision.
+        alpha: the probability of a wrong decision; not for a sweep, whose level is fixed.
         margin: a difference that does not matter, as a fraction of the measure's range.
-        not_possible, questions: as for `ragbench.statistics.compare`, for results and tidy scores.
+        not_possible, questions: as for `ragbench.statistics.compare`, where a frame is returned;
+            `questions` not for a sweep.
         bounds: measure -> (low, high), for measures of other tools whose range ragbench does not know.
         lower, higher: names of measures of which a lower, or a higher value is better.
-        labels: people's verdicts on some questions (see `ragbench.foreign.labelled_difference`).
+        labels: people's verdicts on some questions (see `ragbench.foreign.labelled_difference`). This
+            option and the three before it are for a `Conclusion` from tables of other tools.
 
     >>> old = {f"q{i}": 0.0 for i in range(12)}
     >>> new = {f"q{i}": float(i > 1) for i in range(12)}
@@ -122,7 +130,8 @@ def compare(
 
     Raises:
         ComparisonError: no question or no measure in common, or one system alone.
-        ConfigError: a measure that is not there, bounds that do not hold the values, or an object that is not a table.
+        ConfigError: a measure that is not there, bounds that do not hold the values, an object that is
+            not a table, or an option that these sources do not take.
         DataError: a file or a table without scores of questions.
     """
     if bounds is not None and not isinstance(bounds, Mapping):
@@ -131,16 +140,15 @@ def compare(
         )
     measures = measure or measures
     sources, names = _split_sources(baseline, contender, others)
-    # the results of a sweep (`Results`) as the only argument: its configurations are compared
-    is_sweep = contender is None and hasattr(baseline, "leaderboard")
-    are_tidy = len(sources) > 1 and all(map(_is_tidy, sources))
+    is_sweep = contender is None and hasattr(baseline, "leaderboard")  # `Results` alone
+    are_tidy = len(sources) > 1 and all(map(_has_tidy_scores, sources))
     if is_sweep or are_tidy:
         refuse_options(
             {"bounds": bounds, "lower": lower, "higher": higher, "labels": labels},
             "tables of other tools; rb.Measure declares bounds and directions of yours",
         )
     if is_sweep:
-        changed_alpha = None if alpha == ALPHA else alpha
+        changed_alpha = None if alpha == ALPHA else alpha  # the default is no choice of the user
         refuse_options(
             {"alpha": changed_alpha, "questions": questions},
             "results and tidy scores one by one, as in rb.compare(*results, ...)",
@@ -357,17 +365,19 @@ def _is_record_list(value: Any) -> bool:
     return is_list and bool(value) and isinstance(value[0], Mapping)
 
 
-def _is_tidy(source: Any) -> bool:
+def _has_tidy_scores(source: Any) -> bool:
     """Return True for a result of ragbench, and for a frame of tidy scores."""
     scores = getattr(source, "scores", source)
     return hasattr(scores, "columns") and {*map(str, scores.columns)} == _TIDY
 
 
 def _comparison_frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.DataFrame:
-    """Return the frame of a comparison of results or tidy scores.
+    """Compare results or tidy scores with the first of them, and return the frame of the comparison.
 
-    If `names` is empty, a system has the name of its result; or, if a name is missing or occurs twice,
-    the systems are named A, B, C.
+    Two sources without `names` give the frame of `statistics.compare`, which does not name systems. Else
+    the frame is that of `statistics.compare_all`, whose column `name` has the compared system: its name
+    in `names`; without `names` the name of its result; or A, B, C if a result has no name or two have
+    the same.
     """
     from ragbench import statistics
 
