@@ -264,13 +264,21 @@ def unknown(what: str, value: object, known: Iterable[str], shown: str = "", nea
     >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
     "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"
     """
-    names = [name for name in known if name]
+    names = list(known)
     near = near or nearest(value, names)
     hint = f"; did you mean '{near}'?" if near else "."
-    listed = ", ".join(names[:30])
-    if len(names) > 30:
-        listed += ", ..."
-    return f"unknown {what} {value!r}{hint} Known: {shown or listed}"
+    return f"unknown {what} {value!r}{hint} Known: {shown or listed(names)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first 30 names that are not empty as a text, with "..." for the others.
+
+    >>> listed(["fixed", "", "recursive"])
+    'fixed, recursive'
+    """
+    shown = [name for name in names if name]
+    text = ", ".join(shown[:30])
+    return f"{text}, ..." if len(shown) > 30 else text
 
 
 def check_known(what: str, known: Collection[str], *names: object) -> None:

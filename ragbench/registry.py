@@ -20,7 +20,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError, check_known, nearest, unknown
+from ragbench.errors import ConfigError, check_known, listed, nearest, unknown
 from ragbench.extension import check_call, imported, object_name
 from ragbench.files import bundled
 from ragbench.hints.attributes import Suggesting, suggesting
@@ -112,6 +112,8 @@ class Measure(metaclass=Suggesting):
         """Check and register a measure of the user, which has a function. Fill in the fields of a measure
         that is made from the name of a built-in one alone, as Measure("nDCG@10").
 
+        Any other measure stays as it is; `load_measures` refuses one that nothing computes.
+
         Raises:
             ConfigError: a name, function or other field is invalid.
         """
@@ -184,10 +186,11 @@ _OF_RANKINGS = frozenset(
 def _measures_of_group(group: Mapping[str, Any]) -> list[Measure]:
     """Return the measures of a [[group]] in measures.toml, in its order.
 
-    A group is a table of fields that its measures share, with a table `measures`: name -> the fields
-    of this measure alone, or only the text of its meaning. A measure's own field replaces the shared
-    one.
+    A group is a table of fields of `Measure` that its measures share, with a table `measures`:
+    name -> the fields of this measure alone, or only the text of its meaning. A measure's own field
+    replaces the shared one.
     """
+    # `of_rankings` is not a field of `Measure`; `_OF_RANKINGS` reads it
     shared = {key: value for key, value in group.items() if key not in ("measures", "of_rankings")}
     measures = []
     for name, entry in group["measures"].items():
@@ -352,7 +355,8 @@ def _load_measure(item: Any) -> Measure:
         ConfigError: the item is none of these.
     """
     if isinstance(item, Measure):
-        return _with_values(item)
+        _check_computable(item)
+        return item
     name = str(item).strip()
     registered = find_measure(name)
     if registered is not None:
@@ -363,7 +367,8 @@ def _load_measure(item: Any) -> Measure:
             return measure_of(name)  # unknown, as seen above: this raises, with a suggestion
         item = imported(name, "measure")
         if isinstance(item, Measure):
-            return _with_values(item)
+            _check_computable(item)
+            return item
     if callable(item):
         # the meaning of the measure
         first_line = (item.__doc__ or "").strip().partition("\n")[0]
@@ -374,25 +379,22 @@ def _load_measure(item: Any) -> Measure:
     )
 
 
-def _with_values(measure: Measure) -> Measure:
-    """Return the measure if something gives its values: its own function or, for a name that is built
-    in, ragbench.
-
-    Raises:
-        ConfigError: nothing does.
+def _check_computable(measure: Measure) -> None:
+    """Raise ConfigError for a measure that nothing computes: it has no function, and its name is not
+    built in.
     """
     if measure.function is None and find_measure(measure.name) is None:
         raise ConfigError(
             f"measure {measure.name!r} has no function; write rb.Measure({measure.name!r}, function)"
         )
-    return measure
 
 
 def measures() -> pd.DataFrame:
     """Return a row per measure or family: measure (the name), level, perspective, meaning, low, high,
     better, labels, judged, source.
 
-    `table["nDCG@10"]` and `table.loc["nDCG@10"]` are the row of a measure, also of a member of a family.
+    `table["nDCG@10"]` and `table.loc["nDCG@10"]` return the row of a measure as a Series, also of a
+    member of a family. Methods such as `set_index` return an ordinary DataFrame.
 
     >>> measures().set_index("measure").loc["span_recall@{tokens}tok", ["level", "labels", "better"]].tolist()
     ['span', 'evidence', 'higher']
@@ -416,10 +418,10 @@ def measures() -> pd.DataFrame:
 
 
 class _MeasureLocations:
-    """`loc` of the table of measures, by which names of measures are rows, too.
+    """`loc` of the table of measures, whose index is numbers; it takes names of measures, too.
 
-    `loc["nDCG@10"]` is the row of the measure, `loc["nDCG@10", "low"]` a value in it; any other key works
-    as in pandas.
+    `loc["nDCG@10"]` is the row of the measure, made anew from the registry, and `loc["nDCG@10", "low"]` a
+    value in it. A key that does not begin with a text works as in pandas.
     """
 
     def __init__(self, locations: Any) -> None:
@@ -565,10 +567,13 @@ def measure_of(name: str) -> Measure:
     measure = find_measure(name) if isinstance(name, str) else None
     if measure is None:
         suggestion = _nearest_name(str(name))
-        hint = f"; did you mean {suggestion!r}?" if suggestion else "."
-        meant = expected_measure(str(name))
-        if meant is not None and meant.judged:
+        meant = expected_measure(str(name))  # as other tools use the name
+        if meant is not None and meant.judged:  # the call shows that it needs a judge
             hint = f"; use {call_of_measure(meant)}."
+        elif suggestion:
+            hint = f"; did you mean {suggestion!r}?"
+        else:
+            hint = "."
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
     return measure
 
@@ -577,18 +582,23 @@ def _nearest_name(name: str) -> str:
     """Return the name of the measure that an unknown name probably means; "" if no name is near.
 
     A measure with a depth, such as P@{k}, is suggested at the depth in the unknown name, else at 5.
+
+    >>> [_nearest_name(name) for name in ("P", "token_f1(k=1)", "nDGC@3", "colour")]
+    ['P@5', 'token_f1', 'nDCG@3', '']
     """
     depth = re.search(r"@([1-9]\d{0,8})", name)
     k = depth[1] if depth else "5"
-    without_parameters = re.sub(r"\([^@]*", "", name)  # P@5 of P(rel=2)@5
+    name_with_depth = name if depth else f"{name}@{k}"  # P@5 for P
+    name_without_options = re.sub(r"\([^@]*", "", name)  # P@5 for P(rel=2)@5
+    word = name.partition("@")[0]
     measure = (
-        find_measure(f"{name}@{k}")  # the depth is missing
-        or find_measure(without_parameters)
-        or expected_measure(f"{name.partition('@')[0]}@{k}")  # a name of another tool
+        find_measure(name_with_depth)
+        or find_measure(name_without_options)
+        or expected_measure(f"{word}@{k}")  # a name of another tool
     )
     if measure is not None:
         return measure.name
-    # else a misspelt name: the most similar of all names
+    # else a misspelt name: the most similar of all names and aliases (which can be used as names)
     names = [f"{alias}@{k}" for alias in ALIASES]
     names += [re.sub(r"\{\w+\}", k, measure.name) for measure in _BUILT_IN]
     names += _own
@@ -604,8 +614,8 @@ _EMPTY_WORDS = frozenset("llm at k n get compute".split())
 def expected_measure(name: str) -> Measure | None:
     """Return the measure that a name of another tool means, or comes nearest to; None if none does.
 
-    Its depth (the k of R@k) is the number in the name; without one, or if the measure has none, it is
-    the usual depth.
+    Its depth (the k of R@k) is the number in the name, else 10. A measure without depths, such as RR, is
+    returned whatever the number.
 
     >>> names = ["AnswerRelevancyMetric", "recall_at_3", "hit_rate", "mean_reciprocal_rank", "colour"]
     >>> [measure and measure.name for measure in map(expected_measure, names)]
@@ -615,15 +625,15 @@ def expected_measure(name: str) -> Measure | None:
     words = [word for word in words_of(name_without_ending) if word not in _EMPTY_WORDS]
     depths = [word for word in words if word.isdecimal() and word[0] != "0"]
     words_without_numbers = [word for word in words if not word.isdecimal()]
-    usual_name = _EXPECTED.get("_".join(words_without_numbers), "")  # recall -> "R@10"
-    if not usual_name:
+    nearest_measure = _EXPECTED.get("_".join(words_without_numbers), "")  # recall -> "R@10"
+    if not nearest_measure:
         return find_measure(f"{name}@10")  # the name of a family without its depth, such as "P"
     if depths:
-        family = usual_name.partition("@")[0]
+        family = nearest_measure.partition("@")[0]
         at_depth = find_measure(f"{family}@{depths[0]}")
         if at_depth is not None:  # None for a measure without depths, such as RR
             return at_depth
-    return find_measure(usual_name)
+    return find_measure(nearest_measure)
 
 
 def call_of_measure(measure: Measure) -> str:
@@ -634,11 +644,14 @@ def call_of_measure(measure: Measure) -> str:
     """
     if measure.name.partition("@")[0] in _OF_RANKINGS:
         return f"rb.score_run(qrels, run, {measure.name!r})"
-    options = ""
-    if measure.judged:
-        criterion = measure.name.removeprefix("llm_")
-        options = f", judge='provider:model', criteria=[{criterion!r}]"
-    return f"rb.evaluate(data, system{options}), which measures {measure.name}"
+    call = _call_with_judge(measure) if measure.judged else "rb.evaluate(data, system)"
+    return f"{call}, which measures {measure.name}"
+
+
+def _call_with_judge(measure: Measure) -> str:
+    """Return the Python call that computes a measure of a judge."""
+    criterion = measure.name.removeprefix("llm_")
+    return f"rb.evaluate(data, system, judge='provider:model', criteria=[{criterion!r}])"
 
 
 def named_among(name: str, known: Iterable[str]) -> str:
@@ -667,7 +680,8 @@ def named_among(name: str, known: Iterable[str]) -> str:
         return same_in_other_case
     if measure is not None:
         for candidate in names:
-            other = _registered(candidate)  # a declared one has the name in its file
+            # not `find_measure`, which in a block of `declared` returns a measure of exactly this name
+            other = _registered(candidate)
             if other is not None and other.name == measure.name:
                 return candidate
     raise ConfigError(_message_not_measured(name, measure, names))
@@ -689,17 +703,17 @@ def _message_not_measured(name: object, measure: Measure | None, names: list[str
     meant = measure or expected_measure(str(name))
     # the measured one that an unknown name means, such as R@5 for "recall"; "" if there is none
     near = "" if measure else measured_as(str(name), names)
-    message_unknown = unknown("measure", name, names, near=near)
     if meant is None or near:
-        return message_unknown
+        return unknown("measure", name, names, near=near)
     subject = meant.name if measure else f"unknown measure {name!r}: {meant.name}"
-    # after the name, this message has a suggestion or ".", and then the known names
-    way_out = message_unknown.partition(repr(name))[2].replace("Known:", "Measured:")
+    similar_name = nearest(name, names)
     if meant.judged:
-        call = call_of_measure(meant).partition(", which")[0]
-        known_names = way_out.partition(".")[2]
-        way_out = f"; it needs a judge, {call}.{known_names}"
-    return f"{subject} was not measured here{way_out}"
+        hint = f"; it needs a judge, {_call_with_judge(meant)}."
+    elif similar_name:
+        hint = f"; did you mean '{similar_name}'?"
+    else:
+        hint = "."
+    return f"{subject} was not measured here{hint} Measured: {listed(names)}"
 
 
 def measured_as(name: str, known: Iterable[str]) -> str:
