@@ -108,12 +108,13 @@ class Bounds:
         again for each byte that a server sends. `Bounds` describes the limits that are kept here.
 
         The request has two events: `_check` sets "arrived" when the headers are there; the reading of
-        the body ends when "late" is set.
+        the body ends, with a TimeoutError, when "late" is set.
 
         Raises:
             OutOfBoundsError: the headers or the body did not arrive in time.
         """
-        timeouts = request.extensions["timeout"]  # seconds; "pool" is the limit of the whole reply
+        # seconds; in this class "pool" is the limit of the whole reply, not of the wait in a pool
+        timeouts = request.extensions["timeout"]
         begun = time.monotonic()
         whole_s = timeouts["pool"] or threading.TIMEOUT_MAX
         headers_s = min(whole_s, timeouts["connect"] + timeouts["read"])
@@ -140,7 +141,7 @@ class Bounds:
         if _arrives(arrived, headers_s):
             exceeded_s = whole_s
             left_s = begun + whole_s - time.monotonic()
-            with suppress(TimeoutError):
+            with suppress(TimeoutError):  # the reply is late, and fails below
                 return reply.result(left_s)
         # tells the thread that nobody waits: it sends nothing more, and reads no further
         late.set()
@@ -228,7 +229,8 @@ class _Body:
 
     def __init__(self, server: str, extensions: dict[str, Any], *, is_gzip: bool) -> None:
         self._server = server
-        self._extensions = extensions  # of the request
+        # of the request, shared with `Bounds._exchange`: "late" and "first_byte_at"
+        self._extensions = extensions
         self._unzip = zlib.decompressobj(31) if is_gzip else None  # 31: with the header of gzip
         self._bytes_left = int(MAX_REPLY_MB * 1e6)
 
@@ -243,11 +245,12 @@ class _Body:
         plain = piece
         if self._unzip is not None:
             try:
-                # one byte more than allowed at most: enough to see that it is too long
+                # One byte more than allowed at most: enough to see that it is too long. What is
+                # left of the piece then is dropped, since the whole body is refused.
                 plain = self._unzip.decompress(piece, self._bytes_left + 1)
             except zlib.error as exc:
                 raise self._unreadable(f"the reply's gzip is damaged ({exc})") from exc
-        # the larger of both, since the unzipped part of a piece may still be empty
+        # the larger of both: without this, a gzip that unzips to nothing could be endless
         self._bytes_left -= max(len(piece), len(plain))
         if self._bytes_left < 0:
             raise self._unreadable(f"the reply is longer than {MAX_REPLY_MB:g} MB")
@@ -281,14 +284,14 @@ def _stream_class(library: Any) -> Any:
 
     class Stream(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, inner: Any, body: _Body) -> None:
-            self.close = getattr(inner, "close", None)
+            self.close = getattr(inner, "close", None)  # an asynchronous stream has `aclose` alone
             self.aclose = getattr(inner, "aclose", None)
             self._inner = inner
             self._body = body
 
         def __iter__(self) -> Iterator[bytes]:
             yield from map(self._body.decoded, self._inner)
-            self._body.check_end()
+            self._body.check_end()  # raises an error if the gzip is not complete
             connection = _connection_with_more_bytes(self._inner)
             if connection is not None:
                 connection.close()

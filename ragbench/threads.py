@@ -44,10 +44,11 @@ def _idle(process: int) -> deque[_Tasks]:
 
 def _run_calls(tasks: _Tasks, idle: deque[_Tasks]) -> None:
     """Run the calls that come into a queue, one after the other, until none has come for `_IDLE_S`. This
-    is what each thread does.
+    is what each thread does. A call must not raise: its thread would end.
 
     Args:
-        tasks: the queue of the thread.
+        tasks: the queue of the thread. A new thread's queue is not in `idle`, as its first call comes
+            at once.
         idle: the queues of threads that wait. `tasks` is added to them after each call;
             `run_in_thread` takes a queue out before it puts a call into it.
     """
@@ -57,7 +58,9 @@ def _run_calls(tasks: _Tasks, idle: deque[_Tasks]) -> None:
         except queue.Empty:
             try:
                 idle.remove(tasks)
-            except ValueError:  # `run_in_thread` has just taken the queue, and a call comes
+            except (
+                ValueError
+            ):  # not in it: `run_in_thread` has just taken the queue, and a call comes
                 continue
             return
         Context().run(call)

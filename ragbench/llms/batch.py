@@ -81,13 +81,13 @@ def generate_many(
         options["schema"] = schema
     # Identical pairs, of a prompt and the number of its repetition, are one request.
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
-    known = _known_completions(llm, requests)
+    known = _known_completions(llm, requests)  # stored replies; in a dry run also stand-ins
     pending = [pair for pair in requests if pair not in known]
     model_limit = getattr(llm, "max_concurrency", None)  # a user's model may have one
     n_threads = min(concurrency, model_limit or concurrency)
     stop = threading.Event()
     if isinstance(llm, StoredLLM):
-        n_at_once = min(n_threads, len(pending))
+        n_at_once = min(n_threads, len(pending))  # a reply may take longer behind others (`Pace`)
         call = _call_of_provider(llm, requests, timeout_s, stop, n_at_once)
     else:
         call = _call_of_user_model(llm, requests, options, timeout_s, stop)
@@ -298,4 +298,4 @@ def _attempt(call: Callable[[_Pair], Completion], pair: _Pair, name: str) -> _At
         reason = str(exc) if isinstance(exc, ModelError) else f"{type(exc).__name__}: {exc}"
         failure = getattr(exc, "failure", None) or FailureKind.ERROR
         completion = Completion("", name, error=reason, failure=failure)
-        return _Attempt(completion, concerns_all=isinstance(exc, RequestError) and exc.stop)
+        return _Attempt(completion, concerns_all=isinstance(exc, RequestError) and exc.concerns_all)

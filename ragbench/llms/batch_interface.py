@@ -39,11 +39,13 @@ _UNREADABLE = 10  # unreadable states of a batch in a row, after which waiting e
 def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -> set[str]:
     """Submit requests in batches, wait until the batches have ended, and store the replies.
 
-    Returns the keys of the requests in these batches.
+    One call need not answer all requests: it waits only for the batches of an earlier command if there
+    are any; the first request of each form is asked directly; and the budget may have no room for
+    some. Call again with the requests that have no stored reply, until it returns an empty set.
 
-    One call need not answer all requests: call again with those that have no stored reply, until
-    it returns an empty set. `_start_batches` states which batches a call waits for,
-    `_submit_missing` which requests are asked directly.
+    Returns:
+        The keys of the requests in these batches, also of an earlier command's requests that are
+        not among `requests`. An empty set: there was no batch to wait for, and none to submit.
 
     Raises:
         ConfigError: a model has no such interface; nothing has been sent then.
@@ -93,8 +95,9 @@ def pending_batches(account: str = "") -> list[Batch]:
 
     `account` is a model and its address (see `_account`); "" means all.
 
-    Batches that RAGBENCH_FORGET_BATCHES names, by their ids or tags, are forgotten and not returned; a
-    budget counts their highest possible cost as spent.
+    Batches that RAGBENCH_FORGET_BATCHES names are forgotten and not returned; a budget counts their
+    highest possible cost as spent. The name of a batch is its id at the provider, or its tag as long as
+    it has no id (`described` shows it).
     """
     given_up = os.environ.get(FORGET, "").split()
     kept = []
@@ -212,14 +215,15 @@ def _ask_directly(llm: StoredLLM, request: Request) -> None:
     alone is ignored.
 
     Raises:
-        RequestError: the request failed for a reason that others share.
+        RequestError: the request failed for a reason that others share: the key, the address, the
+            state of the server, or the form of its replies.
     """
     try:
         llm.fetch(request)
     except RequestError as exc:
         is_unreadable = exc.failure is FailureKind.UNREADABLE
-        is_of_server = exc.tries > 1  # such as a time-out: the request may be tried again
-        if exc.stop or is_of_server or is_unreadable:
+        is_of_server = exc.max_tries > 1  # such as a time-out: the request may be sent again
+        if exc.concerns_all or is_of_server or is_unreadable:
             raise
 
 
@@ -266,8 +270,10 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
     except BaseException:
         _forget(batch, 0.0)  # it was not sent, so it costs nothing
         raise
-    batch = batch._replace(id=_send_batch(llm, batch))
-    submissions.put(batch)
+    # if this raises, the batch stays stored only if the provider may have got it
+    batch_id = _send_batch(llm, batch)
+    batch = batch._replace(id=batch_id)
+    submissions.put(batch)  # adds the id to the stored batch
     return batch
 
 
@@ -286,7 +292,7 @@ def _send_batch(llm: StoredLLM, batch: Batch) -> str:
     except RequestError as exc:
         has_no_interface = exc.status in _NO_INTERFACE
         # the connection broke off, or the server failed after it may have taken the batch
-        may_be_submitted = exc.paid or exc.status >= 500
+        may_be_submitted = exc.may_be_paid or exc.status >= 500
         if has_no_interface or not may_be_submitted:
             _forget(batch, 0.0)
         raise _explained(batch, exc) from exc
@@ -374,13 +380,13 @@ def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outco
         is_unreadable = exc.failure is FailureKind.UNREADABLE
         if is_unreadable:  # asked for again, as a state costs nothing
             unreadable[batch.name] += 1
-        is_final = exc.tries == 1 and not is_unreadable
+        is_final = exc.max_tries == 1 and not is_unreadable  # asking again would not help
         if is_final or unreadable[batch.name] == _UNREADABLE:
             raise exc.reworded(
                 f"{exc}; batch {batch.id} is kept, and the same command waits for it"
             ) from exc
         return f"{exc}; batch {batch.id} continues meanwhile"
-    del unreadable[batch.name]  # the next unreadable state is the first in a row
+    unreadable.pop(batch.name, None)  # the next unreadable state is the first in a row
     if isinstance(state, int):  # the number of requests that are done
         return f"batch {batch.id}: {state} of {len(batch.requests)} requests done"
     return state

@@ -135,7 +135,7 @@ def _may_be_paid(error: BaseException) -> bool:
     server took the connection of a user's model.
     """
     if isinstance(error, RequestError):
-        return error.paid
+        return error.may_be_paid
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ConnectionRefusedError):
@@ -165,31 +165,37 @@ def _reserve(
     maximum = settings.max_cost or 0.0
     # it lasts a minute longer than the request may take; then a killed process has left it
     lasts_s = timeout_s + 60.0
-    # a reply that is not stored is paid for again, so it releases no earlier reservation
+    # With a key, an answer also releases what a killed process reserved for the same request: it is
+    # paid once. Not so for a user's model, whose replies are not stored: each answer is paid.
     key = "" if users_model else request.key
     while not stop.is_set():
+        # the id of the reservation, or 0: no room yet, or None: no room at all
         reservation = budgets.reserve(settings.budget, highest_cost, maximum, lasts_s, key)
-        if reservation is None:  # there is no room at all
+        if reservation is None:
             raise _over_budget(request, highest_cost, settings, users_model)
-        if reservation:  # its id
+        if reservation:
             return reservation
-        stop.wait(0.1)  # 0: there is no room yet
+        stop.wait(0.1)
     raise InterruptedError("stopped")
 
 
 def _over_budget(
     request: Request, highest_cost: float, settings: Settings, users_model: str
 ) -> RequestError:
-    """Return the failure of a request whose highest cost would pass the maximum."""
+    """Return the failure of a request whose highest cost would pass the maximum, and add its message to
+    the lists of `watching_budget`.
+    """
     spent = budgets.spent(settings.budget)
-    kept = settings.kept
+    run_again = settings.kept  # such as "what came back is stored, so run again"
     if users_model:
-        kept = "replies of your own model are not stored: all is asked again if you run it again"
+        run_again = (
+            "replies of your own model are not stored: all is asked again if you run it again"
+        )
     message = (
         f"budget: {users_model or request.name} may cost {highest_cost:.4f} dollars for this request, "
         f"and {spent.settled:.4f} of {settings.max_cost or 0.0:.4g} are "
-        f"spent{spent.lost_in_words}; {kept} with a higher maximum"
+        f"spent{spent.lost_in_words}; {run_again} with a higher maximum"
     )
     for messages in _watchers:
         messages.append(message)
-    return RequestError(message, FailureKind.BUDGET, stop=True)
+    return RequestError(message, FailureKind.BUDGET, concerns_all=True)

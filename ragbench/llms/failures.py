@@ -66,10 +66,10 @@ class RequestError(ModelError):
     Attributes:
         status: the HTTP status, 0 without one.
         body: the text that the server sent, "" without one.
-        tries: how often the request may be sent in all; 1 means never again.
+        max_tries: how often the request may be sent in all; 1 means never again.
         wait_s: the seconds that the server asks to wait; None if it does not.
-        stop: True if every other request to this model would fail for the same reason.
-        paid: True if the server may have done the work, and charge for it.
+        concerns_all: True if every other request to this model would fail for the same reason.
+        may_be_paid: True if the server may have done the work, and charge for it.
     """
 
     def __init__(
@@ -79,18 +79,19 @@ class RequestError(ModelError):
         *,
         status: int = 0,
         body: str = "",
-        tries: int = 1,
+        max_tries: int = 1,
         wait_s: float | None = None,
-        stop: bool = False,
-        paid: bool = False,
+        concerns_all: bool = False,
+        may_be_paid: bool = False,
     ) -> None:
+        """Make a failure; the class explains its attributes."""
         super().__init__(message, failure)
         self.status = status
         self.body = body
-        self.tries = tries
+        self.max_tries = max_tries
         self.wait_s = wait_s
-        self.stop = stop
-        self.paid = paid
+        self.concerns_all = concerns_all
+        self.may_be_paid = may_be_paid
 
     def reworded(self, message: str, **fields: Any) -> RequestError:
         """Return the same failure with another message, and other values of these fields."""
@@ -107,7 +108,7 @@ def unreadable(name: str, body: str) -> RequestError:
     return RequestError(
         f"{name}: the server's reply cannot be read: {server_message(body)!r}",
         FailureKind.UNREADABLE,
-        paid=True,
+        may_be_paid=True,
         body=body,
     )
 
@@ -153,7 +154,7 @@ class Reader:
             return RequestError(
                 f"{self.name}: no credit is left ({detail}); pay in, or name another model",
                 FailureKind.REFUSED,
-                stop=True,
+                concerns_all=True,
             )
         # The server is busy or broken: that may pass. (501 means that it lacks a feature.)
         is_broken = status >= 500 and status != 501
@@ -163,7 +164,7 @@ class Reader:
                 f"{self.name}: {detail}",
                 _KINDS_BY_STATUS.get(status, FailureKind.SERVER_ERROR),
                 status=status,
-                tries=_tries_after(status, wait_s),
+                max_tries=_tries_after(status, wait_s),
                 wait_s=wait_s,
             )
         # The server refuses this request, or all with this key, model or address.
@@ -176,7 +177,7 @@ class Reader:
             FailureKind.REFUSED,
             status=status,
             body=body,
-            stop=concerns_all_requests,
+            concerns_all=concerns_all_requests,
         )
 
     def failure_of(
@@ -199,22 +200,22 @@ class Reader:
             return RequestError(
                 f"{self.name}: no server answers at {self.clean(address)} ({reason}); {way_out}",
                 FailureKind.UNREACHABLE,
-                tries=4,  # nothing was paid, and the server may be starting
-                stop=True,
+                max_tries=4,  # nothing was paid, and the server may be starting
+                concerns_all=True,
             )
         # From here on the server may have done the work, so the request is sent only once more.
         if "TimeoutException" in class_names:
             return RequestError(
                 f"{self.name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less",
                 FailureKind.TIMEOUT,
-                tries=2,
-                paid=True,
+                max_tries=2,
+                may_be_paid=True,
             )
         return RequestError(
             f"{self.name}: the connection was cut ({reason})",
             FailureKind.DISCONNECTED,
-            tries=2,
-            paid=True,
+            max_tries=2,
+            may_be_paid=True,
         )
 
 
@@ -231,10 +232,10 @@ def _tries_after(status: int, wait_s: float | None) -> int:
 def _failure_out_of_bounds(kind: FailureKind | None, reason: str) -> RequestError:
     """Return the failure of a reply that our bounds did not let through."""
     if kind is FailureKind.REFUSED:  # a redirect to another host: not paid, and the same for all
-        return RequestError(reason, kind, stop=True)
+        return RequestError(reason, kind, concerns_all=True)
     # A late reply is asked for once more; one that was too large would be as large again.
-    tries = 2 if kind is FailureKind.TIMEOUT else 1
-    return RequestError(reason, kind, tries=tries, paid=True)
+    max_tries = 2 if kind is FailureKind.TIMEOUT else 1
+    return RequestError(reason, kind, max_tries=max_tries, may_be_paid=True)
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
@@ -312,8 +313,9 @@ def _retry_after(value: str | None) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
-        seconds = _seconds_until(value)
-    return seconds if seconds >= 0 else None
+        seconds = _seconds_until(value)  # NaN for a text that is not a date
+    is_wait = seconds >= 0  # False for NaN
+    return seconds if is_wait else None
 
 
 def _seconds_until(date: str) -> float:
@@ -343,7 +345,7 @@ class RetryPolicy:
         max_tries: float = math.inf,
     ) -> T:
         """Return the result of `send()`; after a RequestError, wait and call it again, as often as the
-        error's `tries` allows.
+        error's `max_tries` allows.
 
         Args:
             send: sends the request.
@@ -357,21 +359,22 @@ class RetryPolicy:
         """
         tried = 0
         while True:
-            self._wait_until_allowed(stop)
+            self._wait_until_allowed(stop)  # the server may have asked any thread to wait
             try:
                 return send()
             except RequestError as exc:
                 tried += 1
                 # the failure is final, or was tried often enough
-                if tried >= min(exc.tries, max_tries):
+                if tried >= min(exc.max_tries, max_tries):
                     raise _last_failure(exc, tried, advice) from None
-                # the server asks for too long a wait: give up, also for all other requests (`stop`)
+                # the server asks for too long a wait: give up this and all other requests
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
                     raise exc.reworded(
                         f"{exc}; the server asks to wait {exc.wait_s:.0f} s, and the longest wait "
                         f"is {_LONGEST_PAUSE_S:.0f} s: run again later",
-                        stop=True,
+                        concerns_all=True,
                     ) from None
+                # waits here, or makes the next `_wait_until_allowed` of all threads wait
                 self._back_off(exc.wait_s, tried, stop)
 
     def _wait_until_allowed(self, stop: threading.Event) -> None:
@@ -385,13 +388,15 @@ class RetryPolicy:
         raise InterruptedError("stopped")
 
     def _back_off(self, asked_s: float | None, tried: int, stop: threading.Event) -> None:
-        """Wait longer after each try, or let all threads wait the seconds that the server asked for."""
+        """Wait, longer after each try; if the server asked for a wait, only note until when
+        `_wait_until_allowed` holds back the requests of all threads.
+        """
         if asked_s is None:
             # doubled with each try; a random part, so that threads do not come back all at once
             longest_s = min(_LONGEST_BACKOFF_S, 0.5 * 2 ** (tried - 1))
             stop.wait(random.uniform(0.5, 1.0) * longest_s)
             return
-        with self._lock:  # the server's wish holds for the requests of all threads
+        with self._lock:
             self._not_before = max(self._not_before, time.monotonic() + asked_s)
 
 

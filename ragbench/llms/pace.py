@@ -40,8 +40,11 @@ class Pace:
 
     @contextmanager
     def turn(self, timeout_s: float, stop: threading.Event, n_at_once: int = 1) -> Iterator[float]:
-        """Wait until one more request may be sent, and yield the seconds that it may take, including its
-        wait in the server's queue. The request is sent inside the `with` block.
+        """Wait until one more request may be sent, and yield the seconds that it may take: `timeout_s`
+        for itself and for each request that is before it in the server's queue.
+
+        The request is sent inside the `with` block. It fails sooner, by a time-out, once no reply can be
+        expected any more (`_is_lost`).
 
         Args:
             timeout_s: the seconds that the server may work on the request.
@@ -101,10 +104,12 @@ class Pace:
             return is_server_dead or is_overdue
 
     def _note_reply(self, turn: _Turn) -> None:
-        """Note that a reply came: after a fast one, allow one more request at a time.
+        """Note that a reply came: after a fast one, allow one more request at a time. Note for each other
+        request (`_Turn`) whether the server must have begun to work on it.
 
         A server has a queue, and does not report when it begins to work on a request. It must have begun
-        with a request once it has replied to twice as many others as were in the queue before it.
+        with a request once it has replied to twice as many others (`n_replies`) as were in the queue
+        before it (`n_others`). For a request without others this time is not needed (`_is_lost`).
         """
         now = time.monotonic()
         with self._changed:
@@ -115,7 +120,7 @@ class Pace:
                 self._at_once += 1
             for other in self._turns:
                 other.n_replies += 1
-                # twice as many replies as others were on their way: few servers are that unfair
+                # twice, as a server need not keep to the order of its queue
                 if other.n_replies == 2 * other.n_others:
                     other.certainly_begun_at = now
 
@@ -123,14 +128,15 @@ class Pace:
         """Note that a request failed: after a time-out, or if the server is overloaded, allow half as many
         requests at a time.
 
-        Return the failure to report: for a time-out one whose message counts the other requests, else
-        `exc`.
+        Return the failure to report: for a time-out without a reply one whose message counts the other
+        requests, else `exc`.
         """
         if exc.failure is not FailureKind.TIMEOUT and exc.status not in _OVERLOADED:
             return exc
         with self._changed:
             self._halve_requests_at_once(turn)
-            if exc.status:  # the server itself replied
+            is_reply = exc.status != 0  # the server itself reports the time-out or the overload
+            if is_reply:
                 self._last_reply = time.monotonic()
                 return exc
             self._timeouts_in_row += 1
@@ -138,10 +144,11 @@ class Pace:
         return self._explained_timeout(turn, exc, n_in_row)
 
     def _halve_requests_at_once(self, turn: _Turn) -> None:
-        """Halve the number of requests at a time, once for all requests that were on their way together:
-        the failures of the others tell nothing about the lower number.
+        """Halve the number of requests at a time after the failure of a request (`turn`), once for all
+        requests that were on their way together: the failures of the others tell nothing about the
+        lower number.
         """
-        if turn.is_before_cut:
+        if turn.is_before_cut:  # the number was halved after this request was sent
             return
         self._at_once = max(1, len(self._turns) // 2)
         for other in self._turns:
@@ -162,7 +169,9 @@ class Pace:
         if is_dead:
             words += f", nor to any of {n_in_row} requests in a row"
             advice = "raise timeout_s, or run again once the server answers"
-        return exc.reworded(f"{self._name}: {words}; {advice}", stop=exc.stop or is_dead)
+        return exc.reworded(
+            f"{self._name}: {words}; {advice}", concerns_all=exc.concerns_all or is_dead
+        )
 
 
 class _Turn:
@@ -176,11 +185,12 @@ class _Turn:
         n_replies: the number of replies to other requests since then.
         certainly_begun_at: when these replies were so many that the server must have begun with this
             request; infinite before.
-        is_before_cut: True if it was on its way when the number of requests at a time was last cut;
-            a time-out of such a request cuts no further.
+        is_before_cut: True if it was on its way when the number of requests at a time was last
+            halved; a time-out of such a request does not halve it again.
     """
 
     def __init__(self, timeout_s: float, n_others: int) -> None:
+        """Note a request that is sent now; the class explains the attributes."""
         self.timeout_s = timeout_s
         self.n_others = n_others
         self.allowed_s = timeout_s * (1 + n_others)

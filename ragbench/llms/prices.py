@@ -103,11 +103,11 @@ def price_of(name: str) -> Price | None:
 
 
 def cost_of(completion: Completion) -> float | None:
-    """Return what a completion costs in US dollars where no reply is stored yet; None if unknown.
+    """Return the cost of a completion in US dollars, as if it had been bought anew; None if unknown.
 
-    A cached completion cost nothing this time, but the configuration that asks for it costs this
-    much where it runs first. A failed completion costs 0. The cost is unknown if the model has no
-    price or the reply no numbers of tokens.
+    A cached completion cost nothing this time, but has the cost of its first request here. A completion
+    of a model without a price has an unknown cost, even if it failed. With a price, a failed
+    completion costs 0, and the cost of a reply that states no numbers of tokens is unknown.
 
     >>> cost_of(Completion("Yes.", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200))
     0.002

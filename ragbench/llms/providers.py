@@ -138,8 +138,12 @@ def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str
 
 
 def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
-    """Return the client that sends requests to a provider, at `url`, or for "" at the address in the
-    environment.
+    """Return the client that sends requests to a provider.
+
+    Args:
+        url: the address of "ollama" or "openai"; "" for the one that the environment names. It is
+            ignored for "anthropic", whose address is always the one of the environment.
+        settings: offline, no key is needed.
 
     Raises:
         ConfigError: the provider needs a key, and there is none.
@@ -276,10 +280,10 @@ def unavailable(name: str = "env") -> str:
     is needed. Nothing is sent to the model.
 
     Raises:
-        ConfigError: the provider does not exist: that is an error of the caller, not something
-            missing.
+        ConfigError: the name is "env", and RAG_EVAL_PROVIDER names no provider. For any other name
+            with an unknown provider, the text states this.
     """
-    # a misspelt provider must be an error, not "this model cannot be asked here"
+    # a misspelt setting must be an error, not "this model cannot be asked here"
     provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
     if name == "env" and provider not in PROVIDERS:
         parse(name)  # raises the ConfigError that names the known providers

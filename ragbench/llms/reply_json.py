@@ -48,8 +48,9 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     [{'score': 0.5}]
 
     Raises:
-        UnreadableError: an object is broken or cut, has two values for a key, or a comment with
-            fields; its content is ignored.
+        UnreadableError: an object is broken or cut, has two values for a key, or a comment that looks
+            like fields ('# "score": 1'), since it may contradict the object. Other comments are
+            ignored.
     """
     # Small models write line breaks into strings.
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_unambiguous)
@@ -69,8 +70,8 @@ def _read_object(text: str, begin: int, decoder: json.JSONDecoder) -> tuple[dict
     JSON, repair it first.
 
     Raises:
-        UnreadableError: the object is broken or cut nevertheless, a comment has fields, or a key
-            has two values.
+        UnreadableError: the object is broken or cut nevertheless, a key has two values
+            (`_unambiguous`, which `decoder` calls), or a comment looks like fields (`_repaired`).
     """
     try:
         value, end = decoder.raw_decode(text, begin)
@@ -100,7 +101,7 @@ def _repaired(text: str, begin: int) -> tuple[str, int]:
     or number that they write, else a string. Nothing that is missing is added.
 
     Raises:
-        UnreadableError: a comment has fields.
+        UnreadableError: a comment looks like fields of an object, as '# "score": 1'.
     """
     parts: list[str] = []
     depth = 0  # of brackets that are open
@@ -184,8 +185,10 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     """Return for each JSON object of a reply True if the model states it, False if it may be a
     quotation from the texts that the model was shown.
 
-    A reply states the objects at its begin and its end, on lines of their own, except an object after
-    words such as "it says:".
+    A reply states the objects before its first words, if these begin on a new line, and the objects
+    after its last words, if these end their line; except an object after words such as "it says:".
+    Brackets, commas and asterisks are not words, so that a list or a bold object counts. A reply
+    without words states all its objects.
 
     Args:
         text: the reply.

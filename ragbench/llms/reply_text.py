@@ -174,14 +174,15 @@ def read_outcome(text: str) -> str:
     if _is_too_long_to_abstain(plain):
         return "success"
     plain = _without_apology(plain)
-    if _REFUSES.search(plain):
+    if _REFUSES.match(plain):  # at the beginning
         return "blocked"
     plain = _FROM.sub("", plain)  # "Based on the documents, ..."
     # up to the first sign that ends a sentence, in Latin, Arabic, Indic and East Asian scripts
     first_sentence = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
     opening = first_sentence[0] if first_sentence else ""
     rest = plain[len(opening) :].strip()
-    # only the first sentence can abstain; the text after it decides whether it is the whole answer
+    # Only the first sentence can abstain. "I'm not sure." abstains unless an answer follows it; any
+    # abstention is partial if a "but" follows anywhere in the text.
     abstains = (
         _is_unsure(opening, rest)
         or _ABSTAINS.search(opening)
@@ -233,13 +234,14 @@ def _is_unsure(opening: str, rest: str) -> bool:
 def _abstains_in_other_language(opening: str) -> bool:
     """Return True if a first sentence in another language than English abstains.
 
-    It does so if it states "unknown", or if it has three words of one language: for documents, for
-    telling, and a negation.
+    It does so if it has a phrase of the field `unknown` of a language in languages.toml, such as "keine
+    antwort gefunden"; or if it has three words of one language: for documents, for telling, and a negation.
     """
     opening = folded(opening)
+    # %s is replaced by the phrases of all languages; none may begin within a word
     if _phrases_of_all_languages("unknown", r"(?<![a-zà-ÿ])(?:%s)").search(opening):
         return True
-    # English has patterns of its own (`_ABSTAINS`)
+    # English has patterns of its own (`_ABSTAINS`) in place of the three words
     if detect_language([opening], NO_LANGUAGE).code == "en":
         return False
     for language in LANGUAGES.values():
@@ -366,13 +368,17 @@ def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
     before = text[: tag.start()]
     after = text[tag.end() :]
     is_in_code = before.count("`") % 2 == 1  # a backtick before it is still open
+    # a tuple, in which the "" of an empty text is not
     is_quoted = before[-1:] in _QUOTATION_MARKS or after[:1] in _QUOTATION_MARKS
     if is_in_code or is_quoted:
         return True
     starts_line = not before.rpartition("\n")[2].strip()
-    starts_sentence = before[-1:] != " " or before.rstrip()[-1:] in _SENTENCE_ENDS
+    # right after a word ("Paris.</think>") no sentence would have a tag that it speaks about
+    has_blank_before = before[-1:] == " "
+    follows_sentence = before.rstrip()[-1:] in _SENTENCE_ENDS
+    is_in_sentence = has_blank_before and not follows_sentence and not starts_line
     sentence_continues = after[:1] in _CLOSING or re.match(r" +[a-z(,;]", after) is not None
-    return not starts_line and not starts_sentence and sentence_continues
+    return is_in_sentence and sentence_continues
 
 
 def without_fence(reply: str) -> str:

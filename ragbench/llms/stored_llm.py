@@ -183,7 +183,7 @@ class StoredLLM:
                 reply = self._send_and_store(request, timeout_s, stop, n_at_once)
                 return self._completion(reply, cached=False)
         except StoreError as exc:
-            raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
+            raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, concerns_all=True) from exc
 
     def _not_stored(self, request: Request) -> RequestError:
         """Return the failure of a request that has no stored reply, where replies are "offline"."""
@@ -212,7 +212,7 @@ class StoredLLM:
             InterruptedError: `stop` is set.
         """
         if self._store_failure:
-            raise RequestError(self._store_failure, FailureKind.STORE, stop=True)
+            raise RequestError(self._store_failure, FailureKind.STORE, concerns_all=True)
         reply = self.send(request, timeout_s, stop, n_at_once)
         try:
             return replies.store(request, reply)
@@ -251,10 +251,11 @@ class StoredLLM:
         """
         stop = stop or threading.Event()
         try:
-            # again after failures of short duration; `advice` ends the message of the last one
+            # again after failures of short duration
             reply = self._retry.run(
                 lambda: self._send_in_turn(request, timeout_s, stop, n_at_once),
                 stop,
+                # ends the last message: "...; what came back is stored, so run again later"
                 advice=self.settings.kept,
             )
         except RequestError as exc:

@@ -277,7 +277,7 @@ class HttpSystem(RemoteSystem):
             response = self._exchange(values)
         except RequestError as exc:
             if exc.failure is FailureKind.TIMEOUT:
-                exc.tries = 1  # it is not tried again: it would take as long
+                exc.max_tries = 1  # it is not tried again: it would take as long
             raise
         if not 200 <= response.status < 300 or response.status == 202:
             raise self._transport.refused(response.status, response.text, response.headers, _HINTS)
