@@ -72,8 +72,10 @@ def choose_the_best(
         seed: random seed.
 
     Returns:
-        A row for each draw in which a configuration was better than the baseline: collection, arms,
-        questions (both are numbers), and the gains promised, shrunken and real, as in `Choice`.
+        A row for each draw in which a configuration was better than the baseline, the first
+        configuration that is drawn: collection, arms, questions (both are numbers), and the mean gain
+        over the baseline: `promised` (on the choosing questions), `shrunken` (this without the luck of
+        the best of many) and `real` (on all other questions).
     """
     rows = []
     for number, (name, matrix) in enumerate(matrices.items()):
@@ -86,7 +88,7 @@ def choose_the_best(
             rng = np.random.default_rng([seed, number, n_arms, n_questions])
             for _ in range(draws):
                 choice = _choose_once(scores, n_arms, n_questions, rng)
-                if choice is not None:
+                if choice is not None:  # None: no configuration was better than the baseline
                     rows.append((name, n_arms, n_questions, *choice))
     columns = ["collection", "arms", "questions", "promised", "shrunken", "real"]
     return pd.DataFrame(rows, columns=columns)
@@ -105,7 +107,9 @@ def _choose_once(
         rng: draws both.
 
     Returns:
-        The gains of the best configuration; None if none is better than the baseline.
+        The gains of the best configuration: promised (on the choosing questions), shrunken (this
+        without the luck of the best of many) and real (on the other questions); None if no
+        configuration is better than the baseline.
     """
     arms = rng.choice(scores.shape[1], n_arms, replace=False)
     questions = rng.permutation(len(scores))  # the first ones choose, the others measure
@@ -113,7 +117,8 @@ def _choose_once(
     gains = contenders - baseline
     choosing_gains = gains[questions[:n_questions]]
     other_gains = gains[questions[n_questions:]]
-    best = expected_gain(pd.DataFrame(choosing_gains.T))  # it takes a row per configuration
+    # finds the row with the greatest mean, and how much of this gain to expect on new questions
+    best = expected_gain(pd.DataFrame(choosing_gains.T))
     if best.observed <= 0:
         return None
     column_of_best = int(best.name)

@@ -167,8 +167,8 @@ def claims_by_retriever(counts: pd.DataFrame, fractions: pd.DataFrame) -> str:
     # the collection with the greatest fraction of reversed claims
     at_k = fractions[fractions["measure"] == AT_K].set_index("collection")
     collection = at_k["reversed 500"].idxmax()
-    # its counts, a row per retriever
-    at_k_counts = _counts_in_the_data(counts)
+    # its counts in the data themselves, a row per retriever
+    at_k_counts = _recall_counts_in_the_data(counts)
     of_collection = at_k_counts[at_k_counts["collection"] == collection]
     outcomes = [
         f"{row['retriever']} {row['reversed 500']} and {row['holds 500']} of {row['claims']}"
@@ -180,8 +180,10 @@ def claims_by_retriever(counts: pd.DataFrame, fractions: pd.DataFrame) -> str:
     )
 
 
-def _counts_in_the_data(counts: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the claims in `AT_K` that are about the data themselves, not a sample of them."""
+def _recall_counts_in_the_data(counts: pd.DataFrame) -> pd.DataFrame:
+    """Return the counts of the claims by recall (`AT_K`) in the data themselves (sample 0): a row for each
+    collection and retriever.
+    """
     return counts[(counts["measure"] == AT_K) & (counts["sample"] == 0)]
 
 
@@ -228,12 +230,14 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         A row for each collection and retriever: chunkings (their number); claims at k = 5; winner at
-        k = 5; detectable, the median difference found with 80 % power, unadjusted; and for each budget
-        the fractions of claims that hold and are reversed, Kendall's `tau` of both rankings, and `its
-        rank`: the rank of the winner at k = 5.
+        k = 5; detectable, the true difference that a test of one pair at the level of 5 % finds with a
+        probability of 80 %, of the median pair; and for each budget the fractions of claims that hold
+        and are reversed, Kendall's `tau` of both rankings, and `its rank`: the rank of the winner at
+        k = 5.
     """
     rows = []
-    for count in _counts_in_the_data(counts).to_dict("records"):
+    # a row per collection and retriever
+    for count in _recall_counts_in_the_data(counts).to_dict("records"):
         collection, retriever = count["collection"], count["retriever"]
         at_k = tests[collection, retriever, AT_K]
         winner = at_k.means.index[int(at_k.means.argmax())]  # (chunker, size, overlap)

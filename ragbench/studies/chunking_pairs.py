@@ -79,6 +79,10 @@ def draw_samples(table: pd.DataFrame, draws: int, rng: np.random.Generator) -> S
         table: a table of `load_chunkings`; its columns query_id and document count here.
         draws: number of samples.
         rng: draws them.
+
+    Returns:
+        The samples as weights: how often each document counts in each sample, or how often each
+        question counts if there are fewer than 20 documents.
     """
     # The number of the document of each question.
     documents = table.drop_duplicates("query_id")["document"].factorize(sort=True)[0]
@@ -86,13 +90,14 @@ def draw_samples(table: pd.DataFrame, draws: int, rng: np.random.Generator) -> S
     # How often each document is drawn: samples down, documents across.
     drawn = rng.multinomial(n_documents, np.full(n_documents, 1 / n_documents), size=draws)
     if n_documents >= ENOUGH_DOCUMENTS:
-        return Samples(documents, np.vstack([np.ones(n_documents), drawn]))
+        return Samples(units=documents, weights=np.vstack([np.ones(n_documents), drawn]))
+    # each question is a unit
     n_questions = len(documents)
     # documents down, questions across
     is_in_document = documents == np.arange(n_documents)[:, None]
     drawn_questions = _draw_questions(is_in_document, drawn, rng)
     weights = np.vstack([np.ones(n_questions), is_in_document, drawn_questions])
-    return Samples(np.arange(n_questions), weights)
+    return Samples(units=np.arange(n_questions), weights=weights)
 
 
 def _draw_questions(is_in_document: Bools, times_drawn: Ints, rng: np.random.Generator) -> Floats:
@@ -191,15 +196,17 @@ def _clustered_means(differences: Floats, samples: Samples) -> tuple[Floats, Flo
 
     Clusters have unequal sizes, so a mean is the ratio of the sum of differences to the number of
     questions. Its variance is the variance of a ratio (Cochran 1977): the squares of (sum - mean * count),
-    added over all clusters of a sample. A cluster is a unit of the samples: a document with its
-    questions, or a question.
+    added over all clusters of a sample, times n / (n - 1) for n clusters. A cluster is a unit of the
+    samples: a document with its questions, or a question. A unit that was drawn twice is two clusters.
 
     Args:
         differences: questions down, pairs across.
-        samples: their units.
+        samples: the number of the unit of each question, and how often each unit was drawn (samples
+            down, units across).
 
     Returns:
-        Two arrays, means and errors, samples down and pairs across.
+        Two arrays, means and errors, samples down and pairs across. A sample with a single cluster
+        has no error: it is NaN or infinite.
     """
     weights = samples.weights
     count = np.bincount(samples.units)[:, None]  # questions of each unit
@@ -211,7 +218,8 @@ def _clustered_means(differences: Floats, samples: Samples) -> tuple[Floats, Flo
     # (sum - mean * count)^2 = sum^2 - 2 mean * sum * count + mean^2 * count^2
     squares = weights @ sums**2 - 2 * means * (weights @ (sums * count))
     squares = squares + means**2 * (weights @ count**2)
-    errors = np.sqrt(np.maximum(squares, 0) * n_units / (n_units - 1)) / n_questions
+    variances_of_sums = np.maximum(squares, 0) * n_units / (n_units - 1)
+    errors = np.sqrt(variances_of_sums) / n_questions
     return means, errors
 
 

@@ -29,7 +29,8 @@ def load_collection(collection: str, *, join_titles: bool = False, sample: int =
 def joined_by_title(data: Dataset) -> Dataset:
     """Join all documents of one title into one document, and move the evidence to its place there.
 
-    A joined document is its title and then the texts, with an empty line before each.
+    A joined document has the title as its id. Its text is the title and then the texts, with an empty
+    line before each. The dataset has no judgements (qrels), and the default name and split.
     """
     joined: dict[str, str] = {}  # title -> text of the joined document so far
     moved_to = {}  # id of a document -> id of the joined one (the title), and how far its text moves

@@ -92,10 +92,11 @@ def score_by_questions(data: Dataset) -> pd.DataFrame:
 
 
 def rank_by_questions(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compute the mean of each configuration over each set of questions.
+    """Compute the mean score of each configuration over each set of questions.
 
     Returns:
-        Columns retriever, chunker, size, then "people" and each kind of draft.
+        A row for each configuration: retriever, chunker, size, then its mean score (higher is better)
+        over people's questions ("people") and over the drafts of each kind.
     """
     sets = [PEOPLE, *(name for name in scores["questions"].unique() if name != PEOPLE)]
     values = scores.assign(value=scores["value"].astype(float))
@@ -110,7 +111,8 @@ def agreement_of_drafts(ranking: pd.DataFrame) -> pd.DataFrame:
     questions. Kendall's tau is 1 if they agree, 0 if they have nothing to do with each other.
 
     Args:
-        ranking: as `rank_by_questions` returns it.
+        ranking: as `rank_by_questions` returns it: a row for each configuration, with its mean score
+            over people's questions and over the drafts of each kind.
 
     Returns:
         A row for each kind: `tau`, Kendall's tau-b over all configurations; `tau_retrievers`, over
@@ -156,16 +158,20 @@ def _regret(by_drafts: pd.Series, by_people: pd.Series) -> float:
 
 
 def spread_of_agreement(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compute intervals of the agreement between drafted and people's questions (`agreement_of_drafts`)
-    by the bootstrap: 200 samples of both, drawn with replacement.
+    """Compute intervals of the agreement between drafted questions (taken from documents by a program)
+    and people's questions, by the bootstrap: 200 samples of both, drawn with replacement.
+
+    Two values are computed for each kind of draft, such as "heading" and "sentence": Kendall's tau
+    between the rankings of the configurations by drafts and by people's questions; and the gain of
+    choosing by drafts: how much better the chosen configuration is, by people's questions, than one
+    drawn at random.
 
     Args:
         scores: as `score_by_questions` returns them.
 
     Returns:
-        A row for each kind: `tau_low` and `tau_high`, `gain_low` and `gain_high`: the middle 95 % of
-        the taus, and of the gains of the chosen configuration over one drawn at random
-        (`regret_of_any` - `regret`).
+        A row for each kind of draft: `tau_low` and `tau_high`, `gain_low` and `gain_high`: the middle
+        95 % of both values.
     """
     # "people" or kind of drafts -> scores, questions down and configurations across
     matrices = {

@@ -219,10 +219,11 @@ def call_tests(drawn: list[Experiment], other_tools: pd.DataFrame) -> pd.DataFra
         p_values = other_tools[f"{tool}_p"].to_numpy()
         calls[f"{tool}_p"] = call_where(p_values < ALPHA)
         low, high = other_tools[f"{tool}_low"].to_numpy(), other_tools[f"{tool}_high"].to_numpy()
-        calls[f"{tool}_interval"] = _sides_of_zero(low, high)
+        calls[f"{tool}_interval"] = _sides_of_zero(low, high)  # 0 for an interval with 0 in it
     calls["student"] = call_where(_p_of_student(differences) < ALPHA)
     p_safe, p_likely = _p_of_compare(before, after)
     calls["safe"] = call_where(p_safe < ALPHA)
+    # "both tiers": a decision of either tier counts
     calls["both"] = call_where((p_safe < ALPHA) | (p_likely < ALPHA))
     return pd.DataFrame(
         {

@@ -128,7 +128,10 @@ def plot_arms(comparison: pd.DataFrame) -> Figure:
 def _plot_differences(
     axes: Axes, rows: pd.DataFrame, heights: np.ndarray, colour: str, name: str
 ) -> None:
-    """Draw a mark and an interval for each row of a comparison, and one entry of the legend."""
+    """Draw a mark and an interval for each row of a comparison, and one entry of the legend.
+
+    A mark is filled if the decision is "better" or "worse", else empty (undecided, "likely better").
+    """
     low, high = rows["ci_low"].astype(float), rows["ci_high"].astype(float)
     axes.hlines(heights, low, high, color=colour, linewidth=1)
     for height, (_, row) in zip(heights, rows.iterrows(), strict=True):

@@ -168,6 +168,9 @@ def _estimate_corrected(pair: pd.DataFrame, judge: str, labelled: Ints) -> Estim
     """Estimate people's mean by prediction-powered inference (Angelopoulos et al. 2023): the judge's
     weighted mean over all questions, plus the mean of its errors on the labelled questions.
 
+    The judge's mean is known exactly, as it judges all questions. So the interval depends only on the
+    errors, which are known for the labelled questions alone.
+
     Args:
         pair: questions down; the differences by "person" and by the judge across.
         judge: the column of the judge.
@@ -197,7 +200,9 @@ def _weight_of_judge(by_judge: Floats, labels: Floats) -> float:
 def _half_width_of_sample(values: Floats, n_all: int) -> float:
     """Compute half of a 95 % interval of the mean over n_all questions, from `values` of a sample of them.
 
-    1.2 / n stands for Student's t; fewer questions left narrow the interval.
+    1.2 / n approximates the greater quantile of Student's t. The variance is multiplied by the fraction of
+    questions outside of the sample (the correction for a finite population), as the mean of all
+    questions has no error.
     """
     n = len(values)
     fraction_left = 1 - n / n_all
@@ -229,8 +234,8 @@ def label_until_decided(
         differences: the differences of each pair, as from `pair_differences`.
         judge: the column with the verdicts of the judge.
         orders: how often each pair is labelled, each time in another order.
-        rng: draws the orders of labelling without a judge; with the judge the number of the order is
-            the seed.
+        rng: draws the orders without the judge. With the judge, `draw_order` draws them, by the number
+            of the order as the seed.
 
     Returns:
         A row "corrected" (with the judge) and a row "labels alone". Columns are means over pairs and
@@ -242,7 +247,8 @@ def label_until_decided(
     for pair, number in itertools.product(differences, range(orders)):
         table = pair.set_axis(pair.index.astype(str))
         random_order = [str(question) for question in rng.permutation(table.index)]
-        # with a judge the order goes through its strata, as `rb.trust` asks for
+        # strata (questions with the same verdict of the judge) take turns in the order; `rb.trust`
+        # needs this if a judge helps
         order_for_judge = draw_order(table[[judge]], seed=number)
         rows.append(("labels alone", *_label_in_order(table, [], random_order)))
         rows.append(("corrected", *_label_in_order(table, [judge], order_for_judge)))
@@ -260,6 +266,10 @@ def _label_in_order(
         table: the differences of the pair: questions down, `person` and the judges across.
         judges: the columns that help; none for labels alone.
         order: the questions.
+
+    Returns:
+        The result. If no number of labels below all decides, it is the result with all labels: the
+        difference is then known, and its interval has no width.
     """
     proxies = table[judges]
     labels = table["person"]
@@ -267,7 +277,7 @@ def _label_in_order(
     # How many labels decide? One question stays unlabelled here, because with all labels there is
     # nothing to estimate.
     estimate = estimate_difference(proxies, labels.loc[list(order[:-1])])
-    n_labels = estimate.decided_after or len(table)  # all if none decide
+    n_labels = estimate.decided_after or len(table)  # `decided_after` is None if none decide
     # the interval with just these labels, as the user who stops there sees it
     at_decision = estimate_difference(proxies, labels.loc[list(order[:n_labels])])
     low, high = at_decision.ci_low, at_decision.ci_high
@@ -288,24 +298,34 @@ def judge_findings(
     curves: pd.DataFrame,
     stops: pd.DataFrame,
 ) -> list[str]:
-    """Write the findings on the first judge, in three paragraphs.
+    """Write the findings on a judge, in three paragraphs: the judge alone, labels until a decision, and
+    a fixed number of labels.
 
     Args:
         differences: of each pair, as `pair_differences` returns them.
-        alone: as `compare_with_people` returns it.
+        alone: as `compare_with_people` returns it; the findings are on the judge of its first row.
         curves: as `label_curves` returns it.
         stops: as `label_until_decided` returns it.
     """
     judge = alone.index[0]
+    # pairs of systems whose difference people's verdicts show
+    n_shown_by_people = shown_by_people(differences).sum()
     return [
-        _finding_alone(alone, len(differences), shown_by_people(differences).sum()),
+        _finding_alone(alone, len(differences), n_shown_by_people),
         _finding_until_decided(judge, stops),
         _finding_at_fixed_number(curves),
     ]
 
 
 def _finding_alone(alone: pd.DataFrame, n_pairs: int, n_shown_by_people: int) -> str:
-    """Write how the first judge does without labels; `alone` is a table of `compare_with_people`."""
+    """Write how often a judge without labels agrees with people's verdicts.
+
+    Args:
+        alone: a table of `compare_with_people`; its first row is the judge, the others are only named
+            with their wrong winners.
+        n_pairs: the number of pairs of systems.
+        n_shown_by_people: the number of pairs whose difference people's verdicts show.
+    """
     judge = alone.index[0]
     row = alone.iloc[0]
     others = "".join(
@@ -340,9 +360,14 @@ def _finding_until_decided(judge: str, stops: pd.DataFrame) -> str:
 
 
 def _finding_at_fixed_number(curves: pd.DataFrame) -> str:
-    """Write how good intervals are at a fixed number of labels; `curves` is a table of `label_curves`."""
+    """Write how good intervals are at a fixed number of labels: how many of them hold (contain) people's
+    difference over all questions, and how many labels the judge saves at the same width.
+
+    `curves` is a table of `label_curves`.
+    """
     widths = curves.pivot(index="labels", columns="interval", values="width")
-    # Widths fall with the root of the number of labels.
+    # Widths fall with the root of the number of labels, so the square of their ratio is the ratio of
+    # the numbers of labels.
     saved = 1 - (widths["corrected"] / widths["labels alone"]) ** 2
     holds = curves[curves["labels"] == 100].set_index("interval")["holds"]
     return (

@@ -70,9 +70,9 @@ def published_table(numbers: pd.DataFrame) -> pd.DataFrame:
         numbers: as `published_chunkings` returns them.
     """
     sizes = numbers["size"].map(" {:.0f}".format) + numbers["overlap"].map("/{}".format)
-    without_size = " nan/0"  # instead of such as " 400/200": GPT-4o as a chunker has no size
+    missing_size = " nan/0"  # where others have " 400/200": GPT-4o as a chunker has no size
     texts = pd.DataFrame({"source": numbers["source"]})
-    texts["chunking"] = numbers["chunker"] + sizes.str.replace(without_size, "")
+    texts["chunking"] = numbers["chunker"] + sizes.str.replace(missing_size, "")
     measures = list(_OUR_NAMES.values())
     for measure in measures:
         means = numbers[measure].map("{:.1f}".format)

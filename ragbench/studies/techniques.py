@@ -319,10 +319,10 @@ def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> 
     the scores; these decisions are "better" and "worse", without "likely".
 
     Args:
-        comparison: as of `compare_arms`.
+        comparison: as of `compare_arms`: a row for each arm but the plain hybrid search itself.
         transferred: as of `transfer`.
     """
-    n_of_decision = comparison[comparison["arm"] != BASELINE]["decision"].value_counts()
+    n_of_decision = comparison["decision"].value_counts()
     counts = ", ".join(f"{n} {decision}" for decision, n in n_of_decision.items())
     better_rows = comparison[comparison["decision"] == "better"]
     gains = [
@@ -330,7 +330,8 @@ def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> 
         for row in better_rows.to_dict("records")
     ]
     tau = transferred["tau"]
-    # the decision on the best arm of one collection, on each other collection
+    # The decision on the best arm of one collection, on each other collection. If the best arm is the
+    # plain hybrid search, it has no row here: it counts as a case, and is neither better nor worse.
     elsewhere = transferred.merge(
         comparison, left_on=["best", "used_on"], right_on=["arm", "collection"]
     )
