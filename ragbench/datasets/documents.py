@@ -51,6 +51,8 @@ def text_of_pages(pages: Sequence[str]) -> str:
     """Join the texts of printed pages into one text of paragraphs (see `text_of_pdf`): without
     running heads, and without the hyphens of words that are divided between lines.
 
+    U+FFFE in a page is a hyphen and the line end after it, as pdfium writes them.
+
     >>> text_of_pages(["News 1\\nThe line was re\\ufffebuilt by a well-", "News 2\\nknown engineer. It is well-known."])
     'The line was rebuilt by a well-known engineer. It is well-known.'
     """
@@ -59,10 +61,10 @@ def text_of_pages(pages: Sequence[str]) -> str:
         return ""
     word_counts = _count_words(lines)
     usual_length = _length_of_full_line(lines)
-    next_lines = [*lines[1:], ""]
-    lines_after_next = [*lines[2:], "", ""]
+    padded = [*lines, "", ""]
     parts = []
-    for line, following, after_next in zip(lines, next_lines, lines_after_next, strict=False):
+    # each line with the next two, "" after the last line
+    for line, following, after_next in zip(lines, padded[1:-1], padded[2:], strict=True):
         ends_paragraph = _ends_paragraph(line, following, usual_length)
         # a heading is a paragraph of its own, so this line ends one
         if ends_paragraph or _is_heading(following, usual_length, before=line, after=after_next):

@@ -303,8 +303,11 @@ def _check_archive(archive: Path, md5: str | None) -> None:
 
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
-    """Unpack the set in a zip archive into a folder, by `beir.util.unzip`; like `zipfile`, it
-    writes nothing outside of its folder and makes no links.
+    """Unpack the set in a zip archive into a folder, by `beir.util.unzip` in a separate process; like
+    `zipfile`, it writes nothing outside of its folder and makes no links.
+
+    An archive mostly has one folder, which is the set. Some sets have several parts: folders with a
+    corpus each.
 
     Args:
         archive: the zip file.
@@ -326,8 +329,9 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
     process = subprocess.run(_command("unzip", archive, unpacked), capture_output=True)
     if process.returncode:
         raise _FailedTryError(f"it is not a whole zip archive: {_last_line(process.stderr)}")
-    dataset = _folder_of_set(unpacked)
-    if not any(dataset.rglob("corpus.jsonl")):
+    dataset = _folder_of_set(unpacked)  # the only folder in the archive, else all of it
+    has_corpus = any(dataset.rglob("corpus.jsonl"))  # its own, or of a part
+    if not has_corpus:
         names = ", ".join(member.filename for member in members[:5]) or "nothing"
         raise DataError(
             f"{source} holds no corpus.jsonl but {names}; expected a set in BEIR's format"

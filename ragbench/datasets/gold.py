@@ -111,11 +111,15 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     Evidence is added to the evidence of a case. The reference answer, the expected outcome and the
     gold facts of a line replace the values of the case. Unknown fields of the line become metadata.
 
+    A line states evidence in one of two forms. A quote has an offset, so it must be there. A selected
+    sentence is one that annotators chose from the passages of the line; it has no offset, and is left
+    out with a warning if no passage has exactly these words.
+
     Raises:
         DataError: a quote of a line is incomplete, or is not at its place in its document.
     """
     cases = []
-    incomplete = []  # queries with a selected sentence that is not in its passage
+    incomplete = []  # queries with a selected sentence that no passage has
     for case in dataset.cases:
         if case.query_id not in gold:
             cases.append(case)
@@ -123,7 +127,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
         line_number, line = gold[case.query_id]
         with located(f"{path}, line {line_number}"):
             quoted = _spans_of_quotes(line, dataset.corpus)
-        # a span for each selected sentence, None where its passage does not have it
+        # a span for each selected sentence; None where no passage has it
         selected = _spans_of_selected_sentences(line, dataset.corpus)
         if None in selected:
             incomplete.append(case.query_id)
@@ -141,14 +145,16 @@ def _labelled(case: Case, line: GoldLine, spans: Sequence[Span]) -> Case:
     """Return the case with the labels that a file of gold answers has for it.
 
     `line` is its line in the file, and `spans`, the evidence of the line, are added to its evidence. The
-    reference answer is the answer of the line, else its first full answer, else its first short
-    answer. Its short answers are one fact, in several wordings.
+    items in the line's list of answers ("pieces") are full answers in whole sentences (field `answer`),
+    or short answers of a few words (field `text`). The reference answer is the answer of the line, else
+    its first full answer, else its first short answer. Its short answers are one fact, in several
+    wordings.
     """
     pieces = line.answers or []
     short_answers = [piece.content or "" for piece in _short_answers(pieces)]
     wordings = tuple(dict.fromkeys(short_answers))  # each once
     first_short_answer = wordings[0] if wordings else None
-    first_full_answer = _grounded_answer(pieces).answer
+    first_full_answer = _first_full_answer(pieces).answer  # None without one
     answer = line.answer or first_full_answer or first_short_answer
     unknown_fields = line.model_extra or {}  # pydantic keeps fields there that the format lacks
     extra = {name: value for name, value in unknown_fields.items() if value is not None}
@@ -182,15 +188,20 @@ def _spans_of_selected_sentences(
     """Return the span of each sentence that annotators selected from the passages of a line; None for a
     sentence that is in no passage.
     """
-    sentences = _grounded_answer(line.answers or []).selected_sentences
-    return [_find(sentence, line.passage_ids, corpus) for sentence in sentences if sentence.strip()]
+    sentences = _first_full_answer(line.answers or []).selected_sentences
+    return [
+        _span_of_sentence(sentence, line.passage_ids, corpus)
+        for sentence in sentences
+        if sentence.strip()
+    ]
 
 
 def _short_answers(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces with a short answer: a few words, which may be quoted at an offset."""
     return [piece for piece in pieces if (piece.content or "").strip()]
 
 
-def _grounded_answer(pieces: Sequence[Piece]) -> Piece:
+def _first_full_answer(pieces: Sequence[Piece]) -> Piece:
     """Return the first piece with a full answer; an empty piece if no piece has one."""
     for piece in pieces:
         if piece.answer:
@@ -260,25 +271,27 @@ def _span_of_quote(
             f"text, not the quoted {shown(content)}; offsets count characters (not bytes) "
             "of the field 'text'"
         )
-    return _span(corpus[doc_id], start, len(content))
+    return _span_in_full_text(corpus[doc_id], start, len(content))
 
 
 _LABELS = ("answer", "answers", "answerable", "is_impossible", "references")
 """The fields with which a line states something about its query."""
 
 
-def _find(sentence: str, doc_ids: Sequence[str], corpus: Mapping[str, Document]) -> Span | None:
-    """Return the first place of a sentence in these documents; None if no document has it."""
+def _span_of_sentence(
+    sentence: str, doc_ids: Sequence[str], corpus: Mapping[str, Document]
+) -> Span | None:
+    """Return the span of the first place of a sentence in these documents; None if no document has it."""
     for doc_id in doc_ids:
         if doc_id not in corpus:
             continue
         start = corpus[doc_id].text.find(sentence)
         if start >= 0:
-            return _span(corpus[doc_id], start, len(sentence))
+            return _span_in_full_text(corpus[doc_id], start, len(sentence))
     return None
 
 
-def _span(document: Document, start: int, length: int) -> Span:
+def _span_in_full_text(document: Document, start: int, length: int) -> Span:
     """Return the span of `length` characters from `start` of the document's `text`, as offsets in
     its `full_text`, which begins with the title.
     """

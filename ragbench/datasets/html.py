@@ -15,7 +15,7 @@ _BLOCKS = re.compile(
     "^(address|article|blockquote|dd|details|div|dl|dt|figcaption|figure|hr|main|ol|p|section|"
     "summary|table|tr|ul)$"
 )
-_SPACES = re.compile(r"[ \t]*\n[ \t\n]*")
+_LINE_GAP = re.compile(r"[ \t]*\n[ \t\n]*")
 
 
 def text_of_html(page: bytes) -> str:
@@ -39,7 +39,8 @@ def text_of_html(page: bytes) -> str:
     # the texts between fenced blocks and, because of the group, the blocks themselves
     for part in re.split(r"(?ms)(^```\n.*?^```$)", soup.get_text()):
         is_code = part.startswith("```")
-        parts.append(part if is_code else _SPACES.sub(_line_break, part))
+        # outside of code, white space with a line break becomes one line break or one blank line
+        parts.append(part if is_code else _LINE_GAP.sub(_line_breaks_of, part))
     return "".join(parts).strip()
 
 
@@ -77,6 +78,8 @@ def _write_tags_as_markdown(soup: BeautifulSoup) -> None:
         tag.insert_after("\n\n")
 
 
-def _line_break(space: re.Match[str]) -> str:
-    """Return the line breaks that replace white space: a blank line for several, else one."""
-    return "\n\n" if space[0].count("\n") > 1 else "\n"
+def _line_breaks_of(gap: re.Match[str]) -> str:
+    """Return the line breaks that replace a match of `_LINE_GAP`: a blank line if it has several line
+    breaks, else one line break.
+    """
+    return "\n\n" if gap[0].count("\n") > 1 else "\n"

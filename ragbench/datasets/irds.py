@@ -165,9 +165,12 @@ def _is_complete(registry: Any, dataset_id: str) -> bool:
 def _title_and_text(doc: Any) -> tuple[str, str]:
     """Split a document of ir_datasets into its title and its text.
 
-    The whole text is `default_text()`, which ir_datasets searches. Mostly it begins with the title, and
-    the rest is the text. If the document has no title, or its whole text does not begin with the
-    title, the title is "" and the whole text is the text. A document without a text has the text "".
+    The whole text is `default_text()`, which ir_datasets searches. These cases are tried in turn:
+
+    - there is no whole text: the title, and the text "";
+    - it is the field "text", or the title and this field: the title, and the field;
+    - it begins with the title: the title, and the rest;
+    - else, or without a title: "", and the whole text.
 
     >>> from typing import NamedTuple
     >>> class Page(NamedTuple):
@@ -185,10 +188,8 @@ def _title_and_text(doc: Any) -> tuple[str, str]:
     full_text = doc.default_text() if hasattr(doc, "default_text") else text
     if not isinstance(full_text, str):
         return title, ""
-    # the whole text is the field "text", with or without the title before it
     if isinstance(text, str) and full_text in (text, f"{title} {text}"):
         return title, text
-    # the whole text is the title, then other fields
     if title and full_text.startswith(title):
         return title, full_text.removeprefix(title).lstrip()
     # an empty title leaves a blank at the beginning

@@ -207,9 +207,10 @@ def _fold(text: str) -> _Folded:
     """Return a text in the form in which texts are compared, with the place in `text` that each
     character of this form comes from.
 
-    A gap (white space) becomes one blank; it is left out at the beginning and the end of the text. All
-    forms of a letter become one form. Their lengths may differ: one letter may become several
-    characters, and a letter with its marks may become one character.
+    A gap (white space) becomes one blank; it is left out at the beginning and the end of the text.
+    Letters get one form by `normal`, such as full-width letters, ligatures and letters with separate
+    accents; capitals stay. Lengths may differ: a ligature becomes several characters, and a letter with
+    its marks may become one.
     """
     parts: list[str] = []
     starts: list[int] = []  # for each folded character, where its origin in `text` starts
@@ -221,7 +222,7 @@ def _fold(text: str) -> _Folded:
         if kind == "gap":
             is_inside = start > 0 and end < len(text)
             part = " " if is_inside else ""
-            start = end - 1  # the blank stands for the last character of its gap
+            start = end - 1  # the one blank comes from the last character of the gap
         parts.append(part)
         if kind == "plain":  # as many characters as before
             starts += range(start, end)
