@@ -75,8 +75,9 @@ def toml_line(text: str, keys: Sequence[int | str]) -> int:
     """Return the number of the line of a TOML text on which a value begins; of a missing value, the line
     of the table that lacks it.
 
-    The text is parsed up to its first line, its second line and so on. The value begins on the line after
-    the last such part that is valid TOML and does not hold it yet.
+    The text is parsed up to its first line, its second line and so on, until the value is there. It
+    begins on the line after the longest valid part without it: a part that ends within a value of several
+    lines is not valid TOML.
 
     Args:
         text: TOML.
@@ -87,16 +88,16 @@ def toml_line(text: str, keys: Sequence[int | str]) -> int:
     [2, 3, 1]
     """
     lines = text.splitlines(keepends=True)
-    n_without_value = 0  # lines of the longest valid part that does not hold the value
+    n_without_value = 0  # lines of the longest valid part without the value
     for number in range(1, len(lines) + 1):
         try:
             data = tomllib.loads("".join(lines[:number]))
         except tomllib.TOMLDecodeError:
-            continue  # within a value of several lines
+            continue  # the part ends within a value of several lines
         if _has_value(data, keys):
             return n_without_value + 1
         n_without_value = number
-    # the value is missing: the line of the table around it
+    # the value is missing: the line of the table around it, in the end line 1
     return toml_line(text, keys[:-1]) if keys else 1
 
 
@@ -370,7 +371,7 @@ def locked(
     """Hold a lock, the file `file`, during the block; its folder is created. The system releases the
     lock when its holder dies.
 
-    On a file system without locks the block runs without one.
+    On a file system without locks the block runs without one, and the file stays.
 
     Args:
         timeout_s: how long to wait for another holder.
@@ -393,7 +394,8 @@ def locked(
         yield
     finally:
         if lock.is_locked:
-            if remove:  # while the lock is held: a waiting process notices, and takes a new file
+            # while the lock is held; FileLock makes a new file if the one it waited for was deleted
+            if remove:
                 with suppress(OSError):
                     file.unlink()
             lock.release()

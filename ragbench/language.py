@@ -294,11 +294,13 @@ def language_of(
     # Detecting the language of 400 texts takes longer than indexing a thousand.
     small_sample = sample[:: max(1, len(sample) // _FIRST_TEXTS)]
     language, n_votes = next(iter(_count_languages(small_sample).most_common(1)), (NO_LANGUAGE, 0))
-    n_needed = _UNANIMOUS * max(len(small_sample), _FIRST_TEXTS)  # not reached by few texts
+    # 95 % of 50 texts or more; fewer texts cannot have so many, and all of them are counted below
+    n_needed = _UNANIMOUS * max(len(small_sample), _FIRST_TEXTS)
     if n_votes >= n_needed:
         return language
     votes = _count_languages(sample)
     if _is_clear(votes):
+        # counts as above, and decides if no text has a recognised language
         return detect_language(sample)
     votes += _count_languages(questions)
     language = max(votes, key=lambda each: votes[each]) if votes else detect_language(sample)

@@ -35,8 +35,9 @@ def read_records(
 ) -> dict[str, Record]:
     """Return id -> record from a user's collection of documents, questions or the like.
 
-    An item of it may be a record already, a text, or a mapping or object with fields. The id of an item
-    is its key in a mapping, else its field for the id, else its number in the list.
+    An item of it may be a record already, a text, or a mapping or object with fields. A record keeps its
+    own id. The id of another item is its key if the collection is a mapping, else its field for the id,
+    else its number in the list.
 
     Args:
         given: a list, a mapping by id or a frame.
@@ -48,7 +49,7 @@ def read_records(
     Raises:
         DataError: an item has another form, or an id is there twice.
     """
-    expected = f"{{{ids[0]}: text}}"
+    expected = f"{{{ids[0]}: text}}"  # the form to write, for messages
     if what == "corpus":
         expected += ", what rb.testsets.load_corpus(folder) reads"
 
@@ -56,7 +57,7 @@ def read_records(
         is_text = isinstance(item, str)
         text = item if is_text else field_of(item, texts, f"an entry of {what}")
         may_have_id = not is_text and not isinstance(given, Mapping)  # a mapping's key is the id
-        item_id = field_of(item, ids, "", key) if may_have_id else key
+        item_id = field_of(item, ids, what, default=key) if may_have_id else key
         if not isinstance(text, str):
             raise DataError(
                 f"the text of {item_id!r} in {what} is {_brief(text)}; expected a string"
@@ -66,7 +67,7 @@ def read_records(
     records: dict[str, Record] = {}
     for key, item in _keys_and_items(given, what, expected):
         record = item if isinstance(item, kind) else made_record(key, item)
-        # the first name of the id is the one that ragbench's own records have
+        # the first name of the id is the attribute of ragbench's records
         record_id = getattr(record, ids[0])
         if record_id in records:
             raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
@@ -84,11 +85,12 @@ def read_qrels(qrels: Any) -> dict[str, dict[str, int]]:
     if isinstance(qrels, Mapping):
         return {as_id(query_id): _grades(query_id, judged) for query_id, judged in qrels.items()}
     judgements: dict[str, dict[str, int]] = {}
+    # the numbers of the records in the list do not matter
     for _, record in _keys_and_items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
         query_id = as_id(field_of(record, _JUDGED_QUERY_ID_FIELDS, "a judgement"))
         grades = judgements.setdefault(query_id, {})
-        value = field_of(record, _GRADE_FIELDS, "a judgement", 1)  # without a grade: relevant
-        doc_id = as_id(field_of(record, DOC_ID_FIELDS, "it"))
+        value = field_of(record, _GRADE_FIELDS, "a judgement", default=1)  # 1: relevant
+        doc_id = as_id(field_of(record, DOC_ID_FIELDS, "it"))  # "it" begins the message
         grades[doc_id] = grade(value)
     return judgements
 
