@@ -373,7 +373,7 @@ def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
     if is_in_code or is_quoted:
         return True
     starts_line = not before.rpartition("\n")[2].strip()
-    # right after a word ("Paris.</think>") no sentence would have a tag that it speaks about
+    # a tag right after a word, as in "Paris.</think>", is not a part of a sentence
     has_blank_before = before[-1:] == " "
     follows_sentence = before.rstrip()[-1:] in _SENTENCE_ENDS
     is_in_sentence = has_blank_before and not follows_sentence and not starts_line

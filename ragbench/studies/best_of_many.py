@@ -72,10 +72,10 @@ def choose_the_best(
         seed: random seed.
 
     Returns:
-        A row for each draw in which a configuration was better than the baseline, the first
-        configuration that is drawn: collection, arms, questions (both are numbers), and the mean gain
-        over the baseline: `promised` (on the choosing questions), `shrunken` (this without the luck of
-        the best of many) and `real` (on all other questions).
+        A row for each draw in which a configuration was better than the baseline, which is the first
+        configuration drawn: collection, arms, questions (both are numbers), and three mean gains over
+        the baseline: `promised` (on the choosing questions), `shrunken` (the promised gain without the
+        luck of the best of many) and `real` (on all other questions).
     """
     rows = []
     for number, (name, matrix) in enumerate(matrices.items()):
@@ -107,9 +107,9 @@ def _choose_once(
         rng: draws both.
 
     Returns:
-        The gains of the best configuration: promised (on the choosing questions), shrunken (this
-        without the luck of the best of many) and real (on the other questions); None if no
-        configuration is better than the baseline.
+        The gains of the best configuration: promised (on the choosing questions), shrunken (the
+        promised gain without the luck of the best of many) and real (on the other questions); None if
+        no configuration is better than the baseline.
     """
     arms = rng.choice(scores.shape[1], n_arms, replace=False)
     questions = rng.permutation(len(scores))  # the first ones choose, the others measure
