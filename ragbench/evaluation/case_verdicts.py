@@ -278,7 +278,8 @@ def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tupl
         abstentions = abstention_table(answered.dataset, answered.answers)
     rows = [compare_with_target(row, targets) for row in result.rows]
     never_retrieved = _file_types_never_retrieved(result, answered.dataset)
-    return recommend(rows, abstentions, _failure_counts(result), never_retrieved)
+    failures = [answer.failure for answer in answered.answers if answer.failure is not None]
+    return recommend(rows, abstentions, _failure_counts(result), never_retrieved, failures)
 
 
 def _file_types_never_retrieved(result: Result, dataset: Dataset) -> list[str]:

@@ -5,12 +5,15 @@ These are the first things an experienced engineer would check, not proofs: only
 whether they help. Their rules and texts are in advice.toml.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pandas as pd
 
+from ragbench.errors import FailureKind
 from ragbench.evaluation.records import Advice, MeasureResult
 from ragbench.files import bundled
 from ragbench.metrics.rates import wilson_interval
@@ -25,6 +28,7 @@ def recommend(
     abstentions: pd.DataFrame | None = None,
     failing: Sequence[str] = (),
     never_retrieved: Sequence[str] = (),
+    failures: Sequence[FailureKind] = (),
 ) -> tuple[Advice, ...]:
     """Return advice for one evaluated system, the earliest stage first; none where everything meets
     its target and no question failed.
@@ -40,6 +44,9 @@ def recommend(
             given if there is no other.
         never_retrieved: texts that name a type of files of which no document is retrieved, with the
             number of questions that failed on it.
+        failures: the kind of each failed request. The most frequent kind decides what is advised where
+            questions have no answer: a higher maximum cost helps against other failures than a longer
+            time-out.
 
     >>> support = MeasureResult("claim_support", "groundedness", 0.6, 0.5, 0.7, 40, 50, target=0.85,
     ...                         verdict="missed")
@@ -71,6 +78,10 @@ def recommend(
         evidence = _evidence_for(rule, missed, met)
         if evidence and not is_explained_already:
             advice[name] = _advice(rule, evidence)
+    if "failed" in advice and failures:
+        [(kind, _)] = Counter(failures).most_common(1)
+        action = _rules()["actions_after_failures"].get(kind, advice["failed"].action)
+        advice["failed"] = replace(advice["failed"], action=action)
     if failing and not advice:
         advice["failing"] = _advice(_rules()["last_resort"], failing)
     return tuple(advice.values())

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
+from ragbench.errors import FailureKind
 from ragbench.evaluation import Targets, recommendations
 from ragbench.evaluation.records import Advice, MeasureResult
 from ragbench.evaluation.rows import compare_with_target
@@ -235,3 +236,33 @@ def test_a_type_of_document_that_is_never_retrieved_is_named() -> None:
     assert advice.evidence == ("no passage from any .pdf: 2 of 2 questions on them fail",)
     known = rb.Dataset.from_dicts(corpus, {"q1": questions["q1"]}, {"q1": {"a.md": 1}})
     assert not [each for each in rb.evaluate(known, "bm25").advice if "one type" in each.title]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ((), "time-outs"),
+        (["timeout", "server_error"], "time-outs"),
+        (["timeout", "budget", "budget"], "maximum cost"),
+        (["offline"], "without offline"),
+        (["refused"], "key"),
+        (["unreachable"], "address"),
+        (["error"], "repair their cause"),
+    ],
+)
+def test_the_action_after_failures_fits_their_most_frequent_kind(
+    kinds: list[str], said: str
+) -> None:
+    abstentions = pd.DataFrame(
+        [[7, 0, 3], [0, 0, 0]],
+        ["answerable", "unanswerable"],
+        ["answered", "abstained", "failed"],
+    )
+    failures = [FailureKind(kind) for kind in kinds]
+    (advice,) = recommendations.recommend([], abstentions, failures=failures)
+    assert advice.evidence == ("3 of 10 questions failed",)
+    assert said in advice.action
+
+
+def test_every_action_after_failures_is_about_a_kind_of_failure() -> None:
+    assert set(recommendations._rules()["actions_after_failures"]) <= {*FailureKind}
