@@ -366,10 +366,9 @@ def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
             length_of[result.name, answer.query_id] = len(answer.text)
     answer_keys = zip(labels["configuration"], labels["query_id"], strict=True)
     lengths = pd.Series([length_of.get(key, math.nan) for key in answer_keys], labels.index)
-    # A label whose answer is not in `results` has the length NaN, and so counts as shorter. It has
-    # no verdict either: it is not in the bias, but lowers `covered`.
     is_long = lengths > lengths.dropna().median()
     halves = is_long.map({True: "longer half", False: "shorter half"})
+    halves = halves.where(lengths.notna())  # an answer that is not in `results` is in no half
     values = labels[["bias", "covered"]]
     by_configuration = values.groupby(labels["configuration"]).mean()
     by_length = values.groupby(halves).mean()

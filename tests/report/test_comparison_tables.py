@@ -192,6 +192,12 @@ def test_bias_is_the_judge_minus_people() -> None:
     assert table.loc["a", "bias"] == 0.5
     assert table.loc["a", "covered"] == pytest.approx(0.667)
     assert report.judge_bias(RESULTS, people).empty, "nothing was judged"
+    absent = people.tail(1).assign(query_id="not among the answers")
+    with_absent = report.judge_bias(
+        Results([judged]), pd.concat([people, absent], ignore_index=True)
+    )
+    assert with_absent.loc["a", "covered"] == 0.5
+    pd.testing.assert_frame_equal(with_absent.drop("a"), table.drop("a"))
 
 
 def test_curves_have_a_panel_for_each_chunking_and_none_without_rows() -> None:
