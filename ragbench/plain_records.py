@@ -6,9 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from ragbench.errors import DataError, abridged
+from ragbench.errors import DataError, abridged, warn_user
 
 Record = TypeVar("Record")
+ABSENT_DOCUMENTS = (
+    "judged documents are not in the corpus; they stay in the qrels and count in the ideal ranking"
+)
 
 # The names of a field in ragbench, `beir`, `ir_datasets`, `ir_measures` and other tools, in the order
 # in which they are looked for. The first name of an id is the attribute of ragbench's record, too.
@@ -246,6 +249,19 @@ def qrels_of_corpus(
             known_id_of.get(doc_id, doc_id): grade for doc_id, grade in grades.items()
         }
     return renamed
+
+
+def warn_of_absent_documents(
+    source: str, qrels: Mapping[str, Mapping[str, int]], corpus: Collection[str]
+) -> None:
+    """Issue one DataWarning if documents are judged that the corpus does not have. `source` names the
+    dataset.
+    """
+    judged = dict.fromkeys(doc_id for grades in qrels.values() for doc_id in grades)
+    absent = [doc_id for doc_id in judged if doc_id not in corpus]
+    if absent:
+        first = ", ".join(map(_brief, absent[:3]))
+        warn_user(f"{source}: {len(absent)} {ABSENT_DOCUMENTS} (first: {first})")
 
 
 def _brief(value: Any) -> str:

@@ -29,6 +29,7 @@ from ragbench.plain_records import (
     qrels_of_corpus,
     read_qrels,
     read_records,
+    warn_of_absent_documents,
 )
 
 if TYPE_CHECKING:
@@ -361,7 +362,8 @@ class Dataset(metaclass=Suggesting):
                 texts or records.
             queries: query_id -> text, or `Case`; or a list of texts or records.
             qrels: query_id -> doc_id -> grade, or query_id -> relevant doc_ids; or records with
-                query_id, doc_id and relevance. A document without a judgement is not relevant.
+                query_id, doc_id and relevance. A document without a judgement is not relevant. One
+                that is not in the corpus stays, with a DataWarning.
             answers: query_id -> reference answer.
             name: of the dataset.
             split: of the dataset.
@@ -391,7 +393,10 @@ class Dataset(metaclass=Suggesting):
                 replace(case, reference_answer=answers.get(case.query_id, case.reference_answer))
                 for case in cases
             ]
-        return cls(name, split, documents, tuple(cases), qrels_of_corpus(judged, documents))
+        grades = qrels_of_corpus(judged, documents)
+        if documents:
+            warn_of_absent_documents(f"dataset {name!r}", grades, documents)
+        return cls(name, split, documents, tuple(cases), grades)
 
     @classmethod
     def from_frames(

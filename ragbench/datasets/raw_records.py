@@ -15,12 +15,8 @@ from typing import Any
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError, warn_user
 from ragbench.files import read_json
-from ragbench.plain_records import as_id, ids_in_known_form, qrels_of_corpus
+from ragbench.plain_records import ABSENT_DOCUMENTS, as_id, ids_in_known_form, qrels_of_corpus
 from ragbench.types import Case, Dataset, Document, Qrels
-
-ABSENT_DOCUMENTS = (
-    "judged documents are not in the corpus; they stay in the qrels and count in the ideal ranking"
-)
 
 _SPEAKER = re.compile(r"\s*\|(user|agent|assistant)\|:")
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +168,8 @@ def _imported(name: str, split: str) -> Dataset:
     Raises:
         ConfigError: it is neither, or has another split.
     """
-    from ragbench.datasets.raw_records import ABSENT_DOCUMENTS, warn
     from ragbench.extension import imported
+    from ragbench.plain_records import warn_of_absent_documents
 
     # its name in messages
     what = f"dataset {name!r}"
@@ -185,9 +184,7 @@ def _imported(name: str, split: str) -> Dataset:
     if split not in ("test", dataset.split):
         raise ConfigError(f"{what} has no split {split!r}; it has {dataset.split!r}")
     if dataset.corpus:
-        # the ids of all judged documents
-        judged = set(chain.from_iterable(dataset.qrels.values()))
-        warn(what, ABSENT_DOCUMENTS, sorted(judged - dataset.corpus.keys()))
+        warn_of_absent_documents(what, dataset.qrels, dataset.corpus)
     return dataset
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
-from ragbench.errors import FailureKind
+from ragbench.errors import DataWarning, FailureKind
 from ragbench.evaluation import Targets, recommendations
 from ragbench.evaluation.records import Advice, MeasureResult
 from ragbench.evaluation.rows import compare_with_target
@@ -230,7 +230,8 @@ def test_a_type_of_document_that_is_never_retrieved_is_named() -> None:
         "q4": "Where is the station?",
     }
     qrels = {"q1": {"a.md": 1}, "q2": {"b.md": 1}, "q3": {"c.pdf": 1}, "q4": {"c.pdf": 1}}
-    data = rb.Dataset.from_dicts(corpus, questions, qrels)
+    with pytest.warns(DataWarning, match=r"1 judged documents are not in the corpus.*'c.pdf'"):
+        data = rb.Dataset.from_dicts(corpus, questions, qrels)
     result = rb.evaluate(data, "bm25")
     [advice] = [each for each in result.advice if "one type" in each.title]
     assert advice.evidence == ("no passage from any .pdf: 2 of 2 questions on them fail",)
