@@ -138,6 +138,11 @@ def test_the_name_of_a_users_function_keeps_its_capitals_and_a_built_in_name_any
     assert measure_of("robust:mine.words:Shout").name == "robust:mine.words:Shout"
 
 
+def test_a_missing_measure_of_a_judge_names_the_measured_ones_also_a_similar_one() -> None:
+    with pytest.raises(ConfigError, match=r"it needs a judge, .*\. Measured: llm_relevance_old"):
+        named_among("llm_relevance", ["llm_relevance_old"])
+
+
 @pytest.mark.parametrize(
     "name", ["claim_support", "recall@5", "SPAN_RECALL@500TOK", "latency_p95_ms"]
 )

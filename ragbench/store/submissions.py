@@ -41,7 +41,7 @@ def pending(account: str = "") -> list[Batch]:
 
 
 def put(batch: Batch) -> None:
-    """Keep a batch, or the id of one that is kept."""
+    """Store a batch. If a batch with its tag is stored already, only replace the id of that batch."""
     query = "INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tag) DO UPDATE SET id = excluded.id"
     requests = json.dumps([asdict(request) for request in batch.requests])
     database.write(lambda execute: execute(query, (*batch[:-1], requests)))
