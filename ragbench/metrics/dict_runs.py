@@ -25,8 +25,8 @@ class JudgedRanks(NamedTuple):
     """What measures read of a run and its judgements; queries are numbers from 0.
 
     `judged_query` and `judged_grade` have an entry per judgement. `query`, `rank` (from 0) and
-    `grade` have an entry per judged document that the run holds, by query, then by rank. `sizes`
-    has the length of each query's ranking.
+    `grade` have an entry per judged document that the run holds, by query, then by rank.
+    `ranking_sizes` has the length of each query's ranking.
     """
 
     judged_query: Ints
@@ -34,7 +34,7 @@ class JudgedRanks(NamedTuple):
     query: Ints
     rank: Ints
     grade: Ints
-    sizes: Ints
+    ranking_sizes: Ints
 
 
 def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
@@ -47,7 +47,7 @@ def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
 
     >>> qrels = {"q": {"a": 1, "b": 2, "c": 1}}
     >>> ranks = ranks_of_dicts(qrels, {"q": {"x": 3.0, "b": 2.0, "a": 1.0}})
-    >>> ranks.rank.tolist(), ranks.grade.tolist(), ranks.sizes.tolist()
+    >>> ranks.rank.tolist(), ranks.grade.tolist(), ranks.ranking_sizes.tolist()
     ([1, 2], [2, 1], [3])
     """
     if not (_has_plain_ids(qrels) and _has_plain_ids(run)):
@@ -95,7 +95,9 @@ def single_precision(scores: Floats) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def falling(single: np.ndarray[Any, np.dtype[np.float32]]) -> Ints:
-    """Return whole numbers that are the smaller, the larger a score is."""
+    """Return a whole number for each score, the smaller the larger the score is: sorted by it, the
+    highest score is first. Equal scores have equal numbers.
+    """
     bits = single.view(np.int32)
     # IEEE 754: the bits of negative numbers are in reverse order
     return -(bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
@@ -171,15 +173,18 @@ def _ranks(
         qrels: its keys are the queries in the order of their numbers.
         run: query_id -> doc_id -> score, for the ids of rows with equal scores.
     """
-    key = (query << 32) + falling(single)  # one number sorts faster than two keys
+    # by query, then by falling score; one number sorts faster than two keys
+    key = (query << 32) + falling(single)
     order = np.argsort(key, kind="stable")
     sizes = np.bincount(query, minlength=len(qrels))
     first_rows = np.cumsum(sizes) - sizes  # of each query
+    # the rows are in the order of the queries, and sorting keeps them within their query: so
+    # `query[i]` is also the query of the row at position i of the sorted rows
     ranks = np.empty(len(query), dtype=np.int64)
     ranks[order] = np.arange(len(query)) - first_rows[query]
     # queries with equal scores, which are few, are ranked again with the ids
     ordered = key[order]
-    is_tied = ordered[1:] == ordered[:-1]
+    is_tied = ordered[1:] == ordered[:-1]  # True for a sorted row that equals the one before it
     query_ids = list(qrels)
     for number in np.unique(query[1:][is_tied]).tolist():
         start, size = int(first_rows[number]), int(sizes[number])

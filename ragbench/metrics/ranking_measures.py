@@ -99,9 +99,10 @@ def parse_measure(text: str) -> RankingMeasure:
 
     Raises:
         ConfigError: unknown name, a depth that is not a positive whole number, or a depth missing
-            where one is needed.
+            where one is needed; or an option that the measure does not have.
     """
-    match = _FORM.fullmatch(measure_of(text).name)
+    registered_name = measure_of(text).name  # refuses unknown names and wrong or missing depths
+    match = _FORM.fullmatch(registered_name)
     if match is None or not is_ranking_measure(match[0]):
         raise ConfigError(
             f"{text!r} is not a measure of a ranking of documents; expected a name such as "
@@ -112,6 +113,7 @@ def parse_measure(text: str) -> RankingMeasure:
     values = {key: _DEFAULTS.get(key, 1.0) for key in keys}
     for option in written_options.split(",") if written_options else []:
         key, _, value = option.partition("=")
+        # every value is a number, also that of dcg='exp-log2' (1.0); None if it is invalid
         number = _option_value(key, value) if key in keys else None
         if number is None:
             takes = ", ".join(f"{key}={_EXAMPLES[key]}" for key in keys) or "nothing"
@@ -193,17 +195,21 @@ class JudgedRun(NamedTuple):
     run: Pairs
 
 
-class _Hits(NamedTuple):
-    """Judged documents in a ranking, ordered by query, then rank (from 0)."""
+class _RankedDocuments(NamedTuple):
+    """Judged documents of rankings, ordered by query, then by `rank`: the place in the ranking, from 0,
+    at which unjudged documents count, too.
+    """
 
     query: Ints
     rank: Ints
     grade: Ints
 
-    def where(self, chosen: Bools) -> _Hits:
-        return _Hits(*(column[chosen] for column in self))
+    def where(self, chosen: Bools) -> _RankedDocuments:
+        """Return the chosen documents; they keep their ranks."""
+        return _RankedDocuments(*(column[chosen] for column in self))
 
-    def first(self, k: int | None) -> _Hits:
+    def within_depth(self, k: int | None) -> _RankedDocuments:
+        """Return the documents in the first k places of their rankings; all if k is None."""
         return self if k is None else self.where(self.rank < k)
 
 
@@ -236,28 +242,32 @@ def table_of_ranks(
         ideal: compute the values of the best possible rankings instead, which have the relevant
             documents alone, by falling grade.
     """
-    n = len(judged.sizes)
-    best = _ideal_rankings(judged)
-    ranked = _Hits(judged.query, judged.rank, judged.grade)
+    n = len(judged.ranking_sizes)
+    all_judged = _by_falling_grade(judged)
+    of_run = _RankedDocuments(judged.query, judged.rank, judged.grade)
     table = np.empty((len(measures), n))
     for row, measure in enumerate(measures):
-        relevant = best.where(best.grade >= measure.rel)
-        hits, sizes = ranked, judged.sizes
-        if ideal:  # the rankings have the relevant documents alone
-            hits, sizes = relevant, _count(relevant, n)
-        documents = JudgedDocuments(measure, n, hits, sizes, relevant, best)
+        relevant = all_judged.where(all_judged.grade >= measure.rel)
+        retrieved, ranking_sizes = of_run, judged.ranking_sizes
+        if ideal:
+            retrieved, ranking_sizes = relevant, _count(relevant, n)
+        documents = JudgedDocuments(measure, n, retrieved, ranking_sizes, relevant, all_judged)
         table[row] = _FORMULAS[measure.name](documents)
     n_judged = np.bincount(judged.judged_query, minlength=n)
     table[:, n_judged == 0] = np.nan
     return table
 
 
-def _ideal_rankings(judged: JudgedRanks) -> _Hits:
-    """Return all judged documents of each query, ranked by their grade, the highest first."""
+def _by_falling_grade(judged: JudgedRanks) -> _RankedDocuments:
+    """Return all judged documents of each query, also the not relevant ones, ranked by their grade, the
+    highest first.
+    """
     order = np.lexsort((-judged.judged_grade, judged.judged_query))
     query = judged.judged_query[order]
     first_of_query = np.searchsorted(query, query)  # the row at which its query begins
-    return _Hits(query, np.arange(len(query)) - first_of_query, judged.judged_grade[order])
+    return _RankedDocuments(
+        query, np.arange(len(query)) - first_of_query, judged.judged_grade[order]
+    )
 
 
 def _judged_ranks(data: JudgedRun) -> JudgedRanks:
@@ -271,9 +281,9 @@ def _judged_ranks(data: JudgedRun) -> JudgedRanks:
     _, in_judged, in_run = np.intersect1d(
         judged_pairs, run_pairs, assume_unique=True, return_indices=True
     )
-    hits = rows[in_run]  # rows of the run with a judged document
-    query = run.query[hits]
-    rank = _ranks(data)[hits]
+    judged_rows = rows[in_run]  # rows of the run with a judged document
+    query = run.query[judged_rows]
+    rank = _ranks(data)[judged_rows]
     grade = judged.value[in_judged]
     order = np.lexsort((rank, query))
     n_queries = len(data.query_ids)
@@ -307,17 +317,19 @@ def _ranks(data: JudgedRun) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class JudgedDocuments:
-    """The judged documents of all rankings, as a formula needs them: `hits` are those in the rankings,
-    whose lengths are `sizes`; `relevant` are all relevant ones and `best` all judged ones, in the
-    ideal order.
+    """The judged documents of n queries and their rankings, as the formula of a measure needs them.
+
+    `retrieved` are the judged documents in the rankings, at any depth; `ranking_sizes` are the lengths
+    of the rankings. Independent of the rankings, `all_judged` are all judged documents and `relevant`
+    the relevant ones among them, both ranked by falling grade.
     """
 
     measure: RankingMeasure
     n: int
-    hits: _Hits
-    sizes: Ints
-    relevant: _Hits
-    best: _Hits
+    retrieved: _RankedDocuments
+    ranking_sizes: Ints
+    relevant: _RankedDocuments
+    all_judged: _RankedDocuments
 
     @cached_property
     def depths(self) -> Ints:
@@ -325,12 +337,13 @@ class JudgedDocuments:
         length of the ranking.
         """
         cutoff = self.measure.cutoff
-        return self.sizes if cutoff is None else np.full(self.n, cutoff)
+        return self.ranking_sizes if cutoff is None else np.full(self.n, cutoff)
 
     @cached_property
-    def seen(self) -> _Hits:
-        """Return the relevant documents within the depth of the measure."""
-        return self.hits.where(self.hits.grade >= self.measure.rel).first(self.measure.cutoff)
+    def relevant_retrieved(self) -> _RankedDocuments:
+        """Return the relevant documents in the rankings, within the depth of the measure."""
+        within_depth = self.retrieved.within_depth(self.measure.cutoff)
+        return within_depth.where(within_depth.grade >= self.measure.rel)
 
     @cached_property
     def n_relevant(self) -> Ints:
@@ -338,58 +351,64 @@ class JudgedDocuments:
 
     @cached_property
     def precision(self) -> Floats:
-        return _divide(_count(self.seen, self.n), self.depths)
+        return _divide_or_0(_count(self.relevant_retrieved, self.n), self.depths)
 
     @cached_property
     def recall(self) -> Floats:
-        return _divide(_count(self.seen, self.n), self.n_relevant)
+        return _divide_or_0(_count(self.relevant_retrieved, self.n), self.n_relevant)
 
 
 def _ndcg(judged: JudgedDocuments) -> Floats:
-    ideal = judged.relevant.first(judged.measure.cutoff)
+    ideal = judged.relevant.within_depth(judged.measure.cutoff)
     is_exponential = judged.measure.option == 1
-    return _divide(
-        _dcg(judged.seen, judged.n, is_exponential), _dcg(ideal, judged.n, is_exponential)
+    return _divide_or_0(
+        _dcg(judged.relevant_retrieved, judged.n, is_exponential),
+        _dcg(ideal, judged.n, is_exponential),
     )
 
 
 def _f_measure(judged: JudgedDocuments) -> Floats:
     beta = judged.measure.option if judged.measure.name == "SetF" else 1
     precision, recall = judged.precision, judged.recall
-    return _divide((1 + beta) * precision * recall, beta * precision + recall)
+    return _divide_or_0((1 + beta) * precision * recall, beta * precision + recall)
 
 
 def _success(judged: JudgedDocuments) -> Floats:
-    return np.minimum(_count(judged.seen, judged.n), 1.0)
+    return np.minimum(_count(judged.relevant_retrieved, judged.n), 1.0)
 
 
 def _reciprocal_rank(judged: JudgedDocuments) -> Floats:
-    seen = judged.seen
-    return _sums(seen, (_nth(seen) == 0) / (seen.rank + 1), judged.n)
+    relevant_retrieved = judged.relevant_retrieved
+    is_first = _nth(relevant_retrieved) == 0
+    return _sums(relevant_retrieved, is_first / (relevant_retrieved.rank + 1), judged.n)
 
 
 def _average_precision(judged: JudgedDocuments) -> Floats:
-    seen = judged.seen
-    return _divide(_sums(seen, (_nth(seen) + 1) / (seen.rank + 1), judged.n), judged.n_relevant)
+    relevant_retrieved = judged.relevant_retrieved
+    precisions = (_nth(relevant_retrieved) + 1) / (relevant_retrieved.rank + 1)
+    return _divide_or_0(_sums(relevant_retrieved, precisions, judged.n), judged.n_relevant)
 
 
 def _rank_biased_precision(judged: JudgedDocuments) -> Floats:
     p = judged.measure.option
-    seen = judged.seen
-    return _sums(seen, _by_rank(seen, lambda rank: (1 - p) * p**rank), judged.n)
+    relevant_retrieved = judged.relevant_retrieved
+    weights = _by_rank(relevant_retrieved, lambda rank: (1 - p) * p**rank)
+    return _sums(relevant_retrieved, weights, judged.n)
 
 
 def _fraction_judged(judged: JudgedDocuments) -> Floats:
-    n_read = judged.sizes
-    if judged.measure.cutoff is not None:
-        n_read = np.minimum(n_read, judged.measure.cutoff)
-    return _divide(_count(judged.hits.first(judged.measure.cutoff), judged.n), n_read)
+    cutoff = judged.measure.cutoff
+    n_read = judged.ranking_sizes
+    if cutoff is not None:
+        n_read = np.minimum(n_read, cutoff)
+    return _divide_or_0(_count(judged.retrieved.within_depth(cutoff), judged.n), n_read)
 
 
 def _r_precision(judged: JudgedDocuments) -> Floats:
     n_relevant = judged.n_relevant
-    in_front = judged.seen.where(judged.seen.rank < n_relevant[judged.seen.query])
-    return _divide(_count(in_front, judged.n), n_relevant)
+    retrieved = judged.relevant_retrieved
+    in_front = retrieved.where(retrieved.rank < n_relevant[retrieved.query])
+    return _divide_or_0(_count(in_front, judged.n), n_relevant)
 
 
 def _binary_preference(judged: JudgedDocuments) -> Floats:
@@ -397,24 +416,28 @@ def _binary_preference(judged: JudgedDocuments) -> Floats:
 
     Each relevant document that was retrieved adds 1, less the fraction of the not relevant documents (at
     most as many as there are relevant ones) that are ranked above it. The sum is divided by the number of
-    relevant documents.
+    relevant documents. A query without relevant documents has 0.
     """
     rel = judged.measure.rel
-    # of each query: the relevant documents, the not relevant ones, and how many of these can count
+    # of each query, in the judgements: the relevant documents, the not relevant ones, and how many of
+    # these can count
     n_relevant = judged.n_relevant
-    n_not_relevant = _count(judged.best.where(judged.best.grade < rel), judged.n)
+    n_not_relevant = _count(judged.all_judged.where(judged.all_judged.grade < rel), judged.n)
     most_above = np.minimum(n_not_relevant, n_relevant)
     # of each relevant document in a ranking: how many not relevant ones are above it
-    is_relevant = judged.hits.grade >= rel
-    n_above = _running_count(judged.hits.query, ~is_relevant)[is_relevant]
-    retrieved = judged.seen  # the relevant documents in the rankings
-    query = retrieved.query
-    lost = _divide(np.minimum(n_above, n_relevant[query]), most_above[query])
-    return _divide(_sums(retrieved, 1 - lost, judged.n), n_relevant)
+    retrieved = judged.retrieved
+    is_relevant = retrieved.grade >= rel
+    n_above = _running_count(retrieved.query, ~is_relevant)[is_relevant]
+    relevant_retrieved = retrieved.where(is_relevant)
+    query = relevant_retrieved.query
+    lost = _divide_or_0(np.minimum(n_above, n_relevant[query]), most_above[query])
+    return _divide_or_0(_sums(relevant_retrieved, 1 - lost, judged.n), n_relevant)
 
 
 def _running_count(query: Ints, counts: Bools) -> Ints:
-    """Return for each row how many rows of its query up to it count; rows are ordered by query."""
+    """Return for each row how many rows of its query, from the first to this one, are True in `counts`.
+    Rows are ordered by query.
+    """
     total = np.cumsum(counts)
     first_of_query = np.searchsorted(query, query)
     before_query = np.concatenate([[0], total])[first_of_query]
@@ -426,14 +449,15 @@ def _expected_reciprocal_rank(judged: JudgedDocuments) -> Floats:
     """Compute ERR (expected reciprocal rank) as gdeval does, for each query: the expected 1 / rank of the
     document with which a reader stops.
 
-    The reader goes down the ranking, and stops at a document of grade g with the probability
-    (2^g - 1) / 16.
+    The reader goes down the ranking to the depth of the measure, and stops at a document of grade g
+    with the probability (2^g - 1) / 16.
     """
-    seen = judged.hits.where(judged.hits.grade > 0).first(judged.measure.cutoff)
+    within_depth = judged.retrieved.within_depth(judged.measure.cutoff)
+    graded = within_depth.where(within_depth.grade > 0)  # at others no reader stops
     values = np.zeros(judged.n)
     still_reading = np.ones(judged.n)
     for query, rank, grade in zip(
-        seen.query.tolist(), seen.rank.tolist(), seen.grade.tolist(), strict=True
+        graded.query.tolist(), graded.rank.tolist(), graded.grade.tolist(), strict=True
     ):
         satisfied = min(1.0, (2**grade - 1) / 2**_HIGHEST_GRADE)
         values[query] += still_reading[query] * satisfied / (rank + 1)
@@ -464,41 +488,42 @@ _FORMULAS: dict[str, Callable[[JudgedDocuments], Floats]] = {
 """The formula of each measure of rankings in measures.toml. A new one needs a line in both places."""
 
 
-def _nth(hits: _Hits) -> Ints:
-    """Return how many of these documents are ranked above each in its query."""
-    nth: Ints = np.arange(len(hits.query)) - np.searchsorted(hits.query, hits.query)
+def _nth(documents: _RankedDocuments) -> Ints:
+    """Return for each document how many of the given ones are ranked above it, for the same query."""
+    nth: Ints = np.arange(len(documents.query)) - np.searchsorted(documents.query, documents.query)
     return nth
 
 
-def _dcg(hits: _Hits, n: int, is_exponential: bool) -> Floats:
+def _dcg(documents: _RankedDocuments, n: int, is_exponential: bool) -> Floats:
     """Return the discounted cumulative gain of each of n queries; the gain of a grade is the grade, or
     if `is_exponential` 2^grade - 1.
     """
-    gain = 2.0**hits.grade - 1 if is_exponential else hits.grade
-    return _sums(hits, gain / _by_rank(hits, lambda rank: math.log2(rank + 2)), n)
+    gain = 2.0**documents.grade - 1 if is_exponential else documents.grade
+    return _sums(documents, gain / _by_rank(documents, lambda rank: math.log2(rank + 2)), n)
 
 
-def _by_rank(hits: _Hits, function: Callable[[int], float]) -> Floats:
+def _by_rank(documents: _RankedDocuments, function: Callable[[int], float]) -> Floats:
     """Return the function of each rank, by the C library as in trec_eval: numpy's may differ in the
     last bit.
     """
-    lowest_rank = int(hits.rank.max(initial=-1))
+    lowest_rank = int(documents.rank.max(initial=-1))
     value_at = np.array([function(rank) for rank in range(lowest_rank + 1)])
-    values: Floats = value_at[hits.rank]
+    values: Floats = value_at[documents.rank]
     return values
 
 
-def _count(hits: _Hits, n: int) -> Ints:
-    return np.bincount(hits.query, minlength=n)
+def _count(documents: _RankedDocuments, n: int) -> Ints:
+    """Return for each of n queries the number of its documents."""
+    return np.bincount(documents.query, minlength=n)
 
 
-def _sums(hits: _Hits, weights: Floats, n: int) -> Floats:
+def _sums(documents: _RankedDocuments, weights: Floats, n: int) -> Floats:
     """Return for each of n queries the sum of the weights of its documents."""
-    sums = np.bincount(hits.query, weights, minlength=n)
+    sums = np.bincount(documents.query, weights, minlength=n)
     return sums.astype(np.float64, copy=False)  # it counts in ints if empty
 
 
-def _divide(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Floats:
+def _divide_or_0(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Floats:
     """Return the quotients; 0 where the denominator is 0."""
     quotient: Floats = np.divide(
         numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0
