@@ -46,7 +46,7 @@ def score_command(
 
     Example: ragbench score qrels.txt bm25.run dense.run --measure nDCG@10,AP
     """
-    from ragbench.metrics.retrieval_levels import one_of_each
+    from ragbench.metrics.retrieval_levels import merge_alternatives
     from ragbench.testsets.loader import load_dataset
 
     names = _names_of_runs(runs)
@@ -60,8 +60,8 @@ def score_command(
     else:
         data = load_dataset(qrels, split)
         # of documents that are alternatives of each other, one counts
-        judgements = one_of_each(data, data.qrels)
-        rankings = {name: one_of_each(data, run) for name, run in rankings.items()}
+        judgements = merge_alternatives(data, data.qrels)
+        rankings = {name: merge_alternatives(data, run) for name, run in rankings.items()}
     all_measures = [*named_measures, *added_measures]
     scores = {
         name: metrics.score_run(judgements, run, all_measures) for name, run in rankings.items()

@@ -25,7 +25,7 @@ from ragbench.folding import folded
 from ragbench.language import SPACED, UNSPACED, WORD, Language, detect_language
 from ragbench.metrics.own_measures import own_value
 from ragbench.metrics.retrieval import own_ranking_values
-from ragbench.metrics.retrieval_levels import one_of_each
+from ragbench.metrics.retrieval_levels import merge_alternatives
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,
@@ -555,10 +555,10 @@ def score_own(
     texts = context_texts([answer for _, answer in usable], chunks)
     rows: dict[str, dict[str, float]] = {case.query_id: {} for case in dataset.cases}
     qrels = {}  # judgements of the cases alone
-    for query_id, grades in one_of_each(dataset, dataset.qrels).items():
+    for query_id, grades in merge_alternatives(dataset, dataset.qrels).items():
         if query_id in rows:
             qrels[query_id] = grades
-    run = one_of_each(dataset, documents or {})
+    run = merge_alternatives(dataset, documents or {})
     for measure in measures:
         if measure.level == "document":
             values = own_ranking_values(measure, run, qrels)

@@ -15,9 +15,9 @@ from ragbench.types import Chunk, Dataset, Qrels, Run, chunks_by_id
 
 Number = TypeVar("Number", int, float)
 
-# A chunk is relevant if it overlaps a piece of evidence by at least this fraction of the shorter of
-# the two.
-_SHARED = 0.5
+_MIN_SHARED = 0.5
+"""A chunk is relevant if the text that it shares with an evidence span is at least this fraction of the
+shorter of the two."""
 
 
 def score_retrieval(
@@ -44,11 +44,11 @@ def score_retrieval(
     Args:
         dataset: its cases' `relevant_chunks` and `evidence`, and its qrels.
         run: document-level run.
-        chunk_run: chunk-level run; without one, documents are scored.
+        chunk_run: chunk-level run; without one, only measures of documents can be computed.
         chunks: the chunks that `chunk_run` ranks; needed for gold evidence.
-        joined: ids of the chunks among `chunks` that were joined from neighbouring chunks for single
-            questions. In the judgements of a question whose ranking has such a chunk, it takes the
-            place of its parts.
+        joined: ids of the chunks among `chunks` that the search has joined from neighbouring chunks,
+            each for a single question. In the judgements of this question it takes the place of its
+            parts.
         measures: names such as "nDCG@10" and "span:RR", of the levels in `retrieval_levels`.
 
     >>> from ragbench.types import Case, Chunk, Dataset, Span
@@ -70,24 +70,25 @@ def score_retrieval(
     frames = []
     for level in _judged_levels(dataset, chunk_run, chunks, joined, measures):
         if level.prefix == "":
-            ranked = one_of_each(dataset, run)
-        else:
-            ranked = run if chunk_run is None else chunk_run
+            ranked = merge_alternatives(dataset, run)
+        else:  # a level of chunks, which `_judged_levels` refuses without a `chunk_run`
+            ranked = chunk_run or {}
         frame = score_run(level.qrels, ranked, level.measures)
         frames.append(frame.assign(measure=level.prefix + frame["measure"]))
     return pd.concat(frames, ignore_index=True)
 
 
-def one_of_each(
+def merge_alternatives(
     dataset: Dataset, values: Mapping[str, dict[str, Number]]
 ) -> dict[str, dict[str, Number]]:
-    """Return grades or scores with one document for each group of `Case.alternatives`: the first of the
-    group, with the highest value in it. Finding one alternative is enough, finding another adds nothing.
+    """Return grades or scores (query_id -> doc_id -> value) in which the first document of each group of
+    `Case.alternatives` stands for the group, with the highest value in it. Finding one alternative is
+    enough, finding another adds nothing.
 
     >>> from ragbench.types import Case, Dataset
     >>> case = Case("q", "?", metadata={"alternatives": [["7", "8"]]})
     >>> data = Dataset("mine", "test", {}, [case], {"q": {"7": 1, "8": 1}})
-    >>> one_of_each(data, data.qrels), one_of_each(data, {"q": {"8": 0.5, "9": 0.4}})
+    >>> merge_alternatives(data, data.qrels), merge_alternatives(data, {"q": {"8": 0.5, "9": 0.4}})
     ({'q': {'7': 1}}, {'q': {'7': 0.5, '9': 0.4}})
     """
     reduced = dict(values)
@@ -110,8 +111,10 @@ def retrieval_levels(
     """Return the levels among "document", "span" and "chunk" at which these labels and this run can
     be scored.
 
-    Chunk labels name chunks of one system: they are only used if the run holds at least one of
-    them.
+    - document: the dataset has judgements.
+    - span: there is a `chunk_run` with its `chunks`, and a case has gold evidence.
+    - chunk: there is a `chunk_run`, and it or `chunks` hold at least one labelled chunk
+      (`Case.relevant_chunks`), because these labels name chunks of one system.
 
     >>> from ragbench.types import Case, Dataset
     >>> dataset = Dataset("mine", "test", {}, [Case("q", "?", relevant_chunks={"d#1": 2})], {"q": {"d": 1}})
@@ -147,12 +150,19 @@ def _judged_levels(
     joined: Collection[str],
     measures: Sequence[str],
 ) -> Iterator[_JudgedLevel]:
-    """Yield each level among `measures` with its judgements.
+    """Yield each level of the given measures with its judgements.
+
+    Args:
+        dataset: the labels of documents, evidence and chunks.
+        chunk_run: the ranking of chunks; None if only documents are ranked.
+        chunks: the chunks that `chunk_run` ranks.
+        joined: ids of joined chunks, see `score_retrieval`.
+        measures: names such as "nDCG@10" and "span:RR".
 
     Raises:
         DataError: the labels or the run do not allow a level, or the chunks are of another chunking.
     """
-    levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
+    possible_levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
     names_of: dict[str, list[str]] = {}  # level -> names of its measures
     for name in measures:
         measure = measure_of(name)
@@ -161,13 +171,13 @@ def _judged_levels(
         names_of.setdefault(measure.level, []).append(str(parsed))
     lacking = {"span": "gold evidence in these chunks", "chunk": "a labelled chunk in this run"}
     for level, names in names_of.items():
-        if level != "document" and level not in levels:
+        if level != "document" and level not in possible_levels:
             raise DataError(
                 f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has "
                 f"{lacking[level]}"
             )
         if level == "document":
-            yield _JudgedLevel("", one_of_each(dataset, dataset.qrels), names)
+            yield _JudgedLevel("", merge_alternatives(dataset, dataset.qrels), names)
         elif level == "span":
             qrels = _span_judgements(dataset, chunk_run or {}, chunks, joined)
             yield _JudgedLevel("span:", qrels, names)
@@ -179,8 +189,17 @@ def _judged_levels(
 def _span_judgements(
     dataset: Dataset, run: Run, chunks: Sequence[Chunk], joined: Collection[str]
 ) -> Qrels:
-    """Return query_id -> the chunks that hold gold evidence (chunk_id -> 1), as `score_retrieval` defines
-    it.
+    """Return query_id -> chunk_id -> 1 for the chunks that hold gold evidence: those that share at least
+    half of the text of the shorter of the two, chunk or evidence span.
+
+    Evidence that no chunk holds counts as a chunk that cannot be found. Chunks that the search cannot
+    return for a question are left out (`_without_unreachable`).
+
+    Args:
+        dataset: its cases' evidence.
+        run: the ranking of chunks.
+        chunks: all chunks, also the joined ones.
+        joined: ids of the chunks that the search has joined from neighbouring ones.
 
     Raises:
         DataError: two chunks have one id, or no chunk of the run is among `chunks`.
@@ -197,7 +216,7 @@ def _span_judgements(
     if query_of and chunk_ids.isdisjoint(query_of):
         chunk_id, query_id = next(iter(query_of.items()))
         raise DataError(unknown_chunk(chunk_id, query_id, len(chunks)))
-    qrels = evidence_chunks(dataset, chunks, _SHARED)
+    qrels = evidence_chunks(dataset, chunks, _MIN_SHARED)
     if not joined:
         return qrels
     return _without_unreachable(qrels, run, chunks, joined)

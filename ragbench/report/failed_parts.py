@@ -9,7 +9,7 @@ from ragbench.evaluation import Result
 from ragbench.evaluation.wordings import measures_of, wordings_in
 from ragbench.metrics.groundedness.support import claim_support
 from ragbench.metrics.retrieval import ceilings, score_run
-from ragbench.metrics.retrieval_levels import one_of_each
+from ragbench.metrics.retrieval_levels import merge_alternatives
 from ragbench.types import Dataset, Qrels, Run
 
 _TESTS = {"llm_correctness": "judge", "gold_fact_coverage": "gold facts"}
@@ -63,7 +63,9 @@ def part_verdicts(
     run = {query_id: dict(searched.run.get(query_id, {})) for query_id in relevant}
     table = answered.questions.set_index("query_id")[["question", "answer", "outcome"]]
     # documents that are alternatives to each other count as one
-    recall = _recall_and_ceiling(one_of_each(dataset, relevant), one_of_each(dataset, run), k)
+    recall = _recall_and_ceiling(
+        merge_alternatives(dataset, relevant), merge_alternatives(dataset, run), k
+    )
     table = table.join(recall)
     tests = _answer_tests(table, answered, dataset, relevant)  # columns tested_by and value
     table = table.join(tests)
