@@ -55,7 +55,7 @@ def score_chunks(
     model = load_embedder(embedder)
     # one array per document; an empty one first, for a dataset without chunks
     n_tokens: list[Floats] = [np.empty(0)]  # of each chunk
-    coherences: list[Floats] = [np.empty(0)]  # of each chunk
+    coherences: list[Floats] = [np.empty(0)]  # of each chunk; NaN without two sentences
     cuts: list[Floats] = [np.empty(0)]  # of each boundary: 1 inside a sentence, else 0
     n_characters = 0  # of all chunks
     n_distinct = 0  # of these, each character of a document counted once
@@ -83,15 +83,15 @@ def score_chunks(
     if n_characters:
         overlap = 1 - n_distinct / n_characters
     if knows(embedder, language_of(chunks)):
-        coherence = _mean(coherences)
+        coherence = _mean_of_all(coherences)
     values = {
         "chunks": len(sizes),
-        "tokens_mean": _mean(n_tokens),
+        "tokens_mean": _mean_of_all(n_tokens),
         "tokens_median": median,
         "tokens_p95": p95,
         "overlap_ratio": overlap,
         "coherence": coherence,
-        "boundary_cuts": _mean(cuts),
+        "boundary_cuts": _mean_of_all(cuts),
     }
     return pd.Series(values, dtype=float).rename_axis("measure").reset_index(name="value")
 
@@ -107,9 +107,9 @@ def _sentence_vectors(
     return np.split(model.encode(batch), ends[:-1])
 
 
-def _mean(parts: Sequence[Floats]) -> float:
-    """Return the mean of the finite values in all parts; NaN if there are none."""
-    values = np.concatenate(parts)
+def _mean_of_all(arrays: Sequence[Floats]) -> float:
+    """Return the mean of the values in all arrays, without values that are NaN; NaN if none is left."""
+    values = np.concatenate(arrays)
     n = int(np.isfinite(values).sum())
     return float(np.nansum(values) / n) if n else np.nan
 
@@ -126,16 +126,15 @@ def _coherence(
         vectors: a row, of length 1, per sentence.
     """
     rows = np.asarray(vectors, dtype=np.float64)  # of unit length
-    cosines = np.einsum("ij,ij->i", rows[:-1], rows[1:])  # of each sentence and the next
-    # sums[i]: the sum of the cosines of all pairs up to sentence i, so that a difference of two is the
-    # sum over a chunk; the last 0 is for chunks after all sentences
-    sums = np.r_[0.0, np.cumsum(cosines), 0.0]
+    cosines = np.einsum("ij,ij->i", rows[:-1], rows[1:])  # of sentence i and sentence i + 1
+    # sum_to[i]: the sum of the cosines of all pairs of neighbours up to sentence i
+    sum_to = np.r_[0.0, np.cumsum(cosines)]
     first = np.searchsorted(sentences[:, 0], starts)  # first whole sentence of each chunk
     last = np.searchsorted(sentences[:, 1], ends, side="right") - 1  # its last whole sentence
-    n_pairs = np.maximum(last - first, 0)
-    coherence: Floats = np.divide(
-        sums[last] - sums[first], n_pairs, out=np.full(len(starts), np.nan), where=n_pairs > 0
-    )
+    has_pair = first < last
+    first, last = first[has_pair], last[has_pair]
+    coherence = np.full(len(starts), np.nan)
+    coherence[has_pair] = (sum_to[last] - sum_to[first]) / (last - first)
     return coherence
 
 

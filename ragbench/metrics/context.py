@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,9 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
-_LABELS = {  # measure -> the label that it needs
+Item = TypeVar("Item")
+
+_NEEDED_LABELS = {  # measure -> the label of a case that it needs; "" for none
     "ngram_redundancy": "",
     "tfidf_redundancy": "",
     "unique_token_ratio": "",
@@ -35,7 +38,7 @@ _LABELS = {  # measure -> the label that it needs
 }
 MIN_DIVERSITY = {"faq": 0.0, "comparison": 1 / 3, "research": 2 / 3}
 """Type of a question -> the least context_diversity that it needs: low, medium, high."""
-_OF_TYPES = ("context_diversity", "context_diversity_met")
+_DIVERSITY_MEASURES = ("context_diversity", "context_diversity_met")
 # documents of a large corpus, evenly spread, that give the document frequencies of words
 _BACKGROUND = 2_000
 _MAX_TEXTS = 200  # of a context that are compared with each other, evenly spread
@@ -48,8 +51,8 @@ def score_context(
     """Score the context behind each answer: columns query_id, measure, value; by measure, then in
     the order of cases.
 
-    In [0, 1] except fact_dispersion; * marks measures of which a lower value is better. None
-    measures whether the context is about the question.
+    In [0, 1] except fact_dispersion; * marks measures of which a lower value is better. Whether the
+    context is about the question is not measured.
 
     - ngram_redundancy*: word 3-grams that two texts share (`ngram_redundancy`).
       tfidf_redundancy*: their similarity (`tfidf_redundancies`) by the documents of the corpus, at
@@ -66,7 +69,8 @@ def score_context(
       context's chunks contain.
     - context_recall: the fraction of the case's relevant documents that the context has a text of:
       R@k of what reached the model, after every cut. expected_document: 1 where at least one of
-      them is there, else 0.
+      them is there, else 0. Both are unscored if the answers have passages, and no context of any
+      answer names its document.
     - context_chunk_recall: the fraction of the case's `expected_chunks` that are in the context.
     - context_diversity: the number of distinct documents over the number of contexts.
       context_diversity_met: 1 where that is at least `MIN_DIVERSITY` of the case's query_type, else
@@ -102,6 +106,7 @@ def score_context(
     chunk_of = chunks_by_id(chunks)
     texts_of = context_texts([answer for _, answer in usable], chunks)
     documents_of = {case.query_id: _documents(answer, chunk_of) for case, answer in usable}
+    # only passages may lack a document; chunks have one
     has_passages = any(answer.passages for answer in answers)
     documents_are_known = any(documents_of.values()) or not has_passages
     background = _background(dataset, list(texts_of.values()))
@@ -128,20 +133,25 @@ def score_context(
             row |= _diversity_scores(case.query_type, len(documents) / len(ids))
         rows[case.query_id] = row
     measures = []
-    for name, label in _LABELS.items():
+    for name, label in _NEEDED_LABELS.items():
         if not label or any(getattr(case, label) for case in dataset.cases):
             measures.append(name)
     if any(case.query_type in MIN_DIVERSITY for case in dataset.cases):
-        measures += _OF_TYPES
+        measures += _DIVERSITY_MEASURES
     return tidy_cases(dataset.cases, measures, rows)
 
 
 def _document_scores(
     case: Case, documents: Collection[str], grades: Mapping[str, int]
 ) -> dict[str, float]:
-    """Return context_recall and expected_document, by the documents of a context and their relevance
-    grades; {} if none is relevant.
+    """Return context_recall and expected_document of a context; {} if no document is relevant.
+
+    Args:
+        case: its alternatives are groups of documents of which one is enough.
+        documents: the documents of the context.
+        grades: doc_id -> grade of the judged documents.
     """
+    # the first document of a group of alternatives stands for each of them
     relevant = case.first_alternatives(relevant_ids(grades))
     if not relevant:
         return {}
@@ -202,7 +212,7 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
     """
     if not texts:
         return math.nan
-    ngrams = [_ngrams(text) for text in _sample(texts)]
+    ngrams = [_ngrams(text) for text in _evenly_spread(texts, _MAX_TEXTS)]
     overlaps = []
     for first, second in combinations(ngrams, 2):
         n_fewer = max(min(len(first), len(second)), 1)  # 1: a text without words shares nothing
@@ -236,31 +246,41 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
 
 
 def _tfidf_redundancy(texts: Sequence[str], n_documents: int, frequencies: Counter[str]) -> float:
-    """Return the mean cosine over all pairs of TF-IDF vectors of the texts of one context, in [0, 1];
-    NaN without a text.
+    """Return the mean cosine over all pairs of TF-IDF vectors of the texts of one context, in [0, 1]; 0
+    for one text, NaN for none. Of more than 200 texts at most 200, evenly spread, are compared.
 
     Args:
+        texts: the texts of the context.
         n_documents: the number of texts in the background.
         frequencies: word -> number of texts in the background that have it.
     """
     if not texts:
         return math.nan
-    sample = _sample(texts)
-    # the sum of the cosines of all pairs: each unit vector times the sum of the unit vectors before it
-    sum_of_pairs = 0.0
-    sum_before: defaultdict[str, float] = defaultdict(float)  # word -> value, of unit vectors
-    for text in sample:
-        vector = {}
-        for word, count in Counter(words(text)).items():
-            idf = math.log((1 + n_documents) / (1 + frequencies[word])) + 1
-            vector[word] = count * idf
+    compared = _evenly_spread(texts, _MAX_TEXTS)
+    # A vector of length 1 times the sum of such vectors is the sum of its cosines with them. So each text
+    # is compared with the sum of all texts before it, and every pair is met once.
+    sum_of_cosines = 0.0
+    sum_before: defaultdict[str, float] = defaultdict(float)  # word -> value
+    for text in compared:
+        vector = _tfidf_vector(text, n_documents, frequencies)
         length = math.sqrt(math.fsum(value**2 for value in vector.values()))
         for word, value in vector.items():
-            sum_of_pairs += 2 * sum_before[word] * value / length  # 2: of (a, b) and (b, a)
+            sum_of_cosines += 2 * sum_before[word] * value / length  # 2: of (a, b) and (b, a)
             sum_before[word] += value / length
-    n_ordered_pairs = max(len(sample) * (len(sample) - 1), 1)
-    mean = min(max(sum_of_pairs / n_ordered_pairs, 0.0), 1.0)
+    n_ordered_pairs = max(len(compared) * (len(compared) - 1), 1)
+    mean = min(max(sum_of_cosines / n_ordered_pairs, 0.0), 1.0)
     return round(mean, 9)
+
+
+def _tfidf_vector(text: str, n_documents: int, frequencies: Counter[str]) -> dict[str, float]:
+    """Return word -> its count in a text, times its inverse document frequency as scikit-learn smooths
+    it: ln((1 + n_documents) / (1 + frequency)) + 1.
+    """
+    vector = {}
+    for word, count in Counter(words(text)).items():
+        idf = math.log((1 + n_documents) / (1 + frequencies[word])) + 1
+        vector[word] = count * idf
+    return vector
 
 
 @lru_cache(maxsize=2)
@@ -272,10 +292,10 @@ def _document_frequencies(texts: tuple[str, ...]) -> tuple[int, Counter[str]]:
     return len(texts), frequencies
 
 
-def _sample(texts: Sequence[str]) -> Sequence[str]:
-    """Return at most `_MAX_TEXTS` texts, evenly spread."""
-    step = max(1, math.ceil(len(texts) / _MAX_TEXTS))
-    return texts[::step]
+def _evenly_spread(items: Sequence[Item], n_most: int) -> Sequence[Item]:
+    """Return every n-th item, with the smallest n that gives at most `n_most` of them."""
+    step = max(1, math.ceil(len(items) / n_most))
+    return items[::step]
 
 
 def _background(dataset: Dataset, contexts: Sequence[Sequence[str]]) -> list[str]:
@@ -285,12 +305,15 @@ def _background(dataset: Dataset, contexts: Sequence[Sequence[str]]) -> list[str
     documents = list(dataset.corpus.values())
     if not documents:
         return list(dict.fromkeys(text for texts in contexts for text in texts))
-    step = max(1, math.ceil(len(documents) / _BACKGROUND))
-    return [document.full_text for document in documents[::step]]
+    return [document.full_text for document in _evenly_spread(documents, _BACKGROUND)]
 
 
 def _documents(answer: Answer, chunk_of: Mapping[str, Chunk]) -> set[str]:
-    """Return the documents that the contexts of an answer are from, as far as they are known."""
+    """Return the documents that the contexts of an answer are from, without those of passages that do not
+    name their document.
+
+    `chunk_of` is chunk_id -> chunk, and has each context that is not a passage of the answer.
+    """
     documents = set()
     passage_of = answer.passage_of
     for context_id in context_ids(answer):
