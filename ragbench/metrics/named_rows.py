@@ -68,6 +68,7 @@ class ExplainedSeries(pd.Series):
     """
 
     _table: "NamedRows | None" = None
+    """The table that this is a column of; None for a row, and for columns of other tables."""
 
     @property
     def _constructor(self) -> Any:
@@ -78,6 +79,15 @@ class ExplainedSeries(pd.Series):
         return ExplainedFrame
 
     def __getitem__(self, key: Any) -> Any:
+        """Return what pandas returns for the key. If pandas does not find a text, return
+
+        - in a column of `NamedRows`: the value in the row of this name, or the values if several rows have
+          it. The name of a row is its measure, `name` or query;
+        - elsewhere: the value of the measure that the text means, as "recall@5" means "R@5".
+
+        Raises:
+            UnknownKeyError: nothing is found for a text or an int; KeyError for other keys.
+        """
         try:
             return super().__getitem__(key)
         except KeyError:
@@ -88,7 +98,8 @@ class ExplainedSeries(pd.Series):
             if not isinstance(key, str):
                 raise
         if self._table is not None:
-            return self._table._rows_of(key)[self.name]
+            rows = self._table._rows_of(key)  # by other names of a measure, too
+            return rows[self.name]
         measure = find_measure(key)
         if measure is not None and measure.name in self.index:
             return super().__getitem__(measure.name)
@@ -162,9 +173,9 @@ class ExplainedFrame(pd.DataFrame):
             measures = columns  # a table without a row per measure may have a column per measure
             if "measure" in columns:
                 measures = [str(measure) for measure in pd.DataFrame(self)["measure"].unique()]
-            call = _call_of_column(name, measures)
-            if call:
-                calls.setdefault(name.casefold(), call)
+            code = _code_for_measure(name, measures)
+            if code:
+                calls.setdefault(name.casefold(), code)
             raise AttributeError(
                 f"the table has no column or attribute {name!r}{hint_of(name, columns, calls)}",
                 name=name,
@@ -226,7 +237,7 @@ class ExplainedFrame(pd.DataFrame):
         return ""
 
 
-def _call_of_column(name: str, measures: list[str]) -> str:
+def _code_for_measure(name: str, measures: list[str]) -> str:
     """Return the code to write in place of an attribute that names a measure: "table['nDCG@10']" if the
     table has it, else the call that computes it; "" if the name means no measure.
 
@@ -234,14 +245,17 @@ def _call_of_column(name: str, measures: list[str]) -> str:
         name: the attribute, such as "ndcg".
         measures: the measures in the table.
     """
+    # the beginning of a measure in the table, such as "ndcg" of "nDCG@10"
     for measure in measures:
         if measure.casefold().startswith(name.casefold()):
             return f"table[{measure!r}]"
-    near = measured_as(name, measures)
-    if near:
-        return f"table[{near!r}]"
-    meant = expected_measure(name)
-    return call_of_measure(meant) if meant else ""
+    # another tool's name of a measure in the table, such as "recall" for "R@5"
+    measure_in_table = measured_as(name, measures)
+    if measure_in_table:
+        return f"table[{measure_in_table!r}]"
+    # the name of a measure that is not in the table
+    computable = expected_measure(name)
+    return call_of_measure(computable) if computable else ""
 
 
 def _texts_in(arguments: Any) -> Iterator[str]:
@@ -335,7 +349,9 @@ class _Groups(DataFrameGroupBy):  # type: ignore[type-arg]  # pandas itself has 
     agg = aggregate
 
     def refuse_mixed_measures(self) -> None:
-        """Raise ConfigError if a group has values of several measures, whose mean has no meaning."""
+        """Raise ConfigError if the table has several measures and is not grouped by them: a mean over
+        several measures has no meaning. That a single group may have only one is not looked at.
+        """
         names = self.keys if isinstance(self.keys, list) else [self.keys]
         if not {"measure", "value"} <= {*self.obj.columns} or "measure" in names:
             return

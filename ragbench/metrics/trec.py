@@ -160,6 +160,7 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
 
     `source` is {query_id: {doc_id: value}}, {query_id: [doc_id, ...]}, an object with `to_dict` that
     returns one of these, rows (query, document, value), or, for a run, the result of an evaluation.
+    The documents of a list get the grade 1 in judgements; in a run the scores -1, -2, ... from the first.
 
     Args:
         columns: names of the frame's columns: of the query, the document and the value.
@@ -181,7 +182,9 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
     try:
         if isinstance(nested, Mapping):
             rows = _rows_of_mapping(nested, what)
-        else:  # rows of ir_measures have a fourth item, and name the third
+        else:
+            # the value is the third item, or the attribute "score" or "relevance" if a row has it, as the
+            # rows of ir_measures do
             rows = [(row[0], row[1], getattr(row, value, row[2])) for row in nested]
     except (AttributeError, TypeError, IndexError, KeyError):
         raise DataError(
@@ -194,7 +197,7 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
 
 def _rows_of_mapping(nested: Mapping[str, Any], what: str) -> list[tuple[Any, ...]]:
     """Return rows (query, document, value) of a mapping query -> document -> value, in which a list of
-    documents may stand for the inner mapping. `what` is "run" or "qrels".
+    documents may stand for the inner mapping (`_listed_values`). `what` is "run" or "qrels".
     """
     rows = []
     for query_id, documents in nested.items():
@@ -300,8 +303,10 @@ def _check_ids(ids: pd.Series[Any], what: str) -> None:
             )
 
 
-def _whole(numbers: pd.Series[Any]) -> pd.Series[Any]:
-    """Return grades as a column of whole numbers if all are whole (1.0 is), else as they are."""
+def _as_integers_if_whole(numbers: pd.Series[Any]) -> pd.Series[Any]:
+    """Return grades as a column of integers if all are whole numbers (1.0 is); unchanged if one is another
+    number, a truth value or a text.
+    """
     return numbers.astype(int) if all(map(_is_whole, numbers)) else numbers
 
 
@@ -314,7 +319,8 @@ def _is_whole(grade: Any) -> bool:
 
 
 def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
-    """Return the frame with its column of grades (`kind` int) or scores (float) as numbers.
+    """Return the frame with its column of grades (`kind` int) or scores (float) as numbers. True and False
+    become 1 and 0.
 
     Raises:
         DataError: a grade is not a whole number up to `MAX_GRADE`, or a score is not finite.
@@ -329,17 +335,19 @@ def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
     has_type = pd.api.types.is_integer_dtype if is_grades else pd.api.types.is_numeric_dtype
     limit = MAX_GRADE if is_grades else sys.float_info.max
     if is_grades and not has_type(numbers):
-        numbers = _whole(numbers)
+        numbers = _as_integers_if_whole(numbers)
     are_valid = has_type(numbers) and (numbers.abs() <= limit).all()
     if not are_valid:
-        # it raises for the first wrong number; if there is none, they are True and False: 1 and 0
+        # raises, unless all are numbers of an unusual type, such as True and False, which become 1 and 0
         _refuse_wrong_number(frame, kind, limit)
     checked: pd.DataFrame = frame.assign(**{value: numbers.astype(kind)})
     return checked
 
 
 def _refuse_wrong_number(frame: pd.DataFrame, kind: type, limit: float) -> None:
-    """Raise DataError for the first row whose number is of another type, or beyond the limit."""
+    """Raise DataError for the first row whose value is not a number (for grades: a whole number) or beyond
+    the limit; do nothing if there is none. Truth values are numbers.
+    """
     what, value = _NAMES[kind]
     number_type = Integral if kind is int else Real
     expected = f"whole number up to {limit:,}" if kind is int else "finite number"
