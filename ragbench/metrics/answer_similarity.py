@@ -133,36 +133,43 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
     if not facts:
         return []
     searched = _searched(text)
-    return [any(_states_wording(searched, wording) for wording in fact) for fact in facts]
+    return [any(_states_fact(searched, wording) for wording in fact) for fact in facts]
 
 
 class _Searched(NamedTuple):
-    """A text in which wordings are searched: with decimal points, its `readings` (words with a blank
-    before, between and after them, once with "4 183" as two numbers and once as one), its language.
+    """A text in which wordings are searched, as `_searched` prepares it.
+
+    `text` has decimal points where its `language` writes commas. `readings` are its words with a blank
+    before, between and after them: once with "4 183" as two numbers, once as one.
     """
 
     text: str
-    readings: Sequence[str]
+    readings: Collection[str]
     language: Language
 
 
 def _searched(text: str) -> _Searched:
+    """Return a text prepared for the search of wordings. Only a text with decimals is read in its own
+    language, because nothing else depends on it.
+    """
     language = detect_language([text] if _DECIMAL.search(text) else [])
     text = language.with_points(text)
-    readings = dict.fromkeys((_spaced(text), _spaced(_SPACE.sub("", text))))
-    return _Searched(text, [*readings], language)
+    return _Searched(text, _readings(text), language)
 
 
-def _spaced(text: str) -> str:
-    return f" {' '.join(words(text))} "
+def _readings(text: str) -> set[str]:
+    """Return the words of a text with a blank before, between and after them, in two ways if it has
+    blanks between thousands: "4 183" as two numbers, and as one.
+    """
+    return {f" {' '.join(words(form))} " for form in (text, _SPACE.sub("", text))}
 
 
-def _states_wording(searched: _Searched, wording: str) -> bool:
+def _states_fact(searched: _Searched, wording: str) -> bool:
     """Return True if a text has the words of a wording in a row, or nearly so (`gold_fact_coverage`)."""
-    form = searched.language.with_points(wording)
-    if _states(searched.text, searched.readings, form):
+    if _states_in_a_row(searched, wording):
         return True
-    return _states_with_gaps(searched.text, form, searched.language)
+    wording = searched.language.with_points(wording)
+    return _states_with_gaps(searched.text, wording, searched.language)
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
@@ -181,7 +188,7 @@ def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
 
 
 def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
-    """Return the keywords that the answer does not contain, each once, in their order.
+    """Return the keywords that the answer does not contain (`keyword_coverage`), each once, in their order.
 
     >>> missing_keywords("Reset it under Settings.", ["settings", "log in", "password"])
     ['log in', 'password']
@@ -193,12 +200,8 @@ def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
     if not keywords:
         return []
     searched = _searched(answer)
-    missing = []
-    for keyword in dict.fromkeys(keywords):
-        form = searched.language.with_points(keyword)
-        if not _states(searched.text, searched.readings, form):
-            missing.append(keyword)
-    return missing
+    distinct = dict.fromkeys(keywords)
+    return [keyword for keyword in distinct if not _states_in_a_row(searched, keyword)]
 
 
 def semantic_similarity(
@@ -246,35 +249,37 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word.replace(",", "").replace("\u2212", "-") for word in _WORD.findall(plain))
 
 
-def _states(answer: str, readings: Sequence[str], wording: str) -> bool:
-    """Return True if an answer states a wording: has its words one after the other, or, for a wording
-    with an operator such as "n+1" or without words, its signs.
+def _states_in_a_row(searched: _Searched, wording: str) -> bool:
+    """Return True if a text has the words of a wording one after the other. The numbers of the wording are
+    read in the language of the text.
 
-    Args:
-        answer: the text of the answer.
-        readings: the answer's words in each way to read them, with spaces between and around them.
-        wording: a text such as "in 1889".
+    A wording with an operator, such as "n+1", or without words, is compared sign by sign instead.
+    A short word must not be a part of a name with signs: "written in C++" does not state "C".
     """
+    text, readings, language = searched
+    wording = language.with_points(wording)
     bare = _EMPHASIS.sub(r"\1", wording)
     if not words(wording) or _OPERATOR.search(bare):
-        return _states_signs(answer, bare)
-    phrases = {_spaced(wording), _spaced(_SPACE.sub("", wording))}  # "1 889" is also "1889"
+        return _states_signs(text, bare)
+    phrases = _readings(wording)  # "1 889" is also "1889"
     if not _has_any(readings, phrases):
         return False
     if _NAME_WITH_SIGNS.search(wording) or not _has_short_word(wording):
         return True
-    # a short word may be a part of a name with signs in the answer ("C" of "C++")
-    without_names = _NAME_WITH_SIGNS.sub("\N{REPLACEMENT CHARACTER}", _EMPHASIS.sub(r"\1", answer))
-    return _has_any([_spaced(without_names), _spaced(_SPACE.sub("", without_names))], phrases)
+    # the words may be there only in names with signs: search again without these names
+    without_names = _NAME_WITH_SIGNS.sub("\N{REPLACEMENT CHARACTER}", _EMPHASIS.sub(r"\1", text))
+    return _has_any(_readings(without_names), phrases)
 
 
 def _has_any(texts: Iterable[str], phrases: Iterable[str]) -> bool:
     return any(phrase in text for phrase in phrases for text in texts)
 
 
-def _states_signs(answer: str, wording: str) -> bool:
-    """Return True if an answer states a wording with signs, such as "n+1", sign by sign; white space
-    may differ, and neither end may continue: "*" is not stated by "**", nor "n+1" by "n+10".
+def _states_signs(text: str, wording: str) -> bool:
+    """Return True if a text has a wording with signs, such as "n+1", sign by sign; white space may differ.
+
+    A word at an end of the wording must not be a part of a longer word in the text, nor a sign at an end
+    be next to the same sign: "n+10" does not state "n+1", nor "**" "*".
     """
     parts = regex.findall(r"\w+|[^\w\s]", unicodedata.normalize("NFC", wording.casefold()))
     if not parts:
@@ -284,10 +289,11 @@ def _states_signs(answer: str, wording: str) -> bool:
         are_words = part[-1].isalnum() and following[0].isalnum()
         white_space = r"\s+" if are_words else r"\s*"
         pattern += white_space + re.escape(following)
+    # SPACED matches a letter or digit, except in scripts without spaces between words
     not_before = SPACED if parts[0].isalnum() else re.escape(parts[0])
     not_after = SPACED if parts[-1].isalnum() else re.escape(parts[-1])
     stated = regex.compile(f"(?<!{not_before}){pattern}(?!{not_after})", regex.V1)
-    return stated.search(unicodedata.normalize("NFC", answer.casefold())) is not None
+    return stated.search(unicodedata.normalize("NFC", text.casefold())) is not None
 
 
 def _has_short_word(wording: str) -> bool:
@@ -386,6 +392,7 @@ def score_answers(
     Measures, each in [0, 1], as defined in `ragbench.metrics.answer_similarity`:
 
     - semantic_similarity and token_f1 to the reference answer, gold_fact_coverage;
+      semantic_similarity is unscored for all cases in a language that `embedder` does not know;
     - if any case has keywords: required_keywords (the fraction of a case's keywords that the answer
       contains) and contains_all (1 if it contains all of them, else 0);
     - if any case names okay facts: vital_fact_coverage, the coverage of the other facts.
@@ -532,7 +539,8 @@ def score_own(
 
     A value is NaN (unscored) if the question has no answer, its answer failed, or the function of the
     measure returns None. A measure of the level "document" scores rankings: its value is NaN if the
-    question has no judgements, or the function returns None.
+    question has no judgements, or the function returns None. In judgements and rankings the first
+    document of each group of `Case.alternatives` stands for the group.
 
     Args:
         dataset: its cases are the questions.
