@@ -56,13 +56,13 @@ class Inputs:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.reads = injection.read_signs(texts)
-        self.owner = np.repeat(np.arange(len(texts)), [len(read.windows) for read in self.reads])
-        sentences = [window for read in self.reads for window in read.windows]
+        self.owner = np.repeat(np.arange(len(texts)), [len(read.sentences) for read in self.reads])
+        sentences = [sentence for read in self.reads for sentence in read.sentences]
         self.embedded = injection.embedded(sentences)
-        self.signs = np.vstack([read.rows for read in self.reads])
+        self.signs = np.vstack([read.signs for read in self.reads])
         self.words = np.zeros((len(sentences), injection.N_WORDS), dtype=np.float32)
         for row, (places, values) in enumerate(
-            injection.word_features(plain(window)) for window in sentences
+            injection.word_features(plain(sentence)) for sentence in sentences
         ):
             np.add.at(self.words[row], places, values)
 

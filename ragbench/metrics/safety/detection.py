@@ -41,16 +41,16 @@ def roc_auc(bad: Floats, good: Floats) -> float:
 
 
 def _ranks(values: Floats) -> Floats:
-    """Return ranks from 1, the mean of them for ties."""
+    """Return the rank of each value, from 1 for the lowest; equal values have the mean of their ranks."""
     return np.asarray(pd.Series(values).rank(), dtype=np.float64)
 
 
 def auc_interval(bad: Floats, good: Floats) -> tuple[float, float]:
     """Return the 95 % interval of `roc_auc` as (low, high), by DeLong, DeLong & Clarke-Pearson (1988).
 
-    It is computed on the logit scale, so that it stays within 0 and 1. Scores that separate
-    perfectly, or not at all, have no variance to estimate: the interval is then Wilson's for a rate
-    among as many texts as the rarer kind has. (NaN, NaN) if a kind has fewer than two texts.
+    It is computed on the logit scale, so that it stays within 0 and 1. An area of 0 or 1, or of scores
+    that are all equal, has no variance to estimate: the interval is then Wilson's for a rate among as
+    many texts as the rarer kind has. (NaN, NaN) if a kind has fewer than two texts.
 
     >>> low, high = auc_interval(np.array([0.9, 0.8, 0.7, 0.3]), np.array([0.6, 0.4, 0.2, 0.1]))
     >>> round(low, 3), round(high, 3)
@@ -60,8 +60,8 @@ def auc_interval(bad: Floats, good: Floats) -> tuple[float, float]:
         return math.nan, math.nan
     from scipy.special import expit, logit
 
-    # DeLong's placements: for each harmful text the fraction of harmless ones below it, and the
-    # reverse
+    # DeLong's placements: for each harmful text the fraction of harmless ones that score lower, for each
+    # harmless one the fraction of harmful ones that score higher; equal scores count half
     n_bad, n_good = len(bad), len(good)
     ranks = _ranks(np.r_[bad, good])
     placements_of_bad = (ranks[:n_bad] - _ranks(bad)) / n_good
@@ -70,8 +70,8 @@ def auc_interval(bad: Floats, good: Floats) -> tuple[float, float]:
     variance = float(
         placements_of_bad.var(ddof=1) / n_bad + placements_of_good.var(ddof=1) / n_good
     )
-    separates_all_or_none = variance < 1e-12 or not 0 < area < 1
-    if separates_all_or_none:
+    has_no_variance = variance < 1e-12 or not 0 < area < 1
+    if has_no_variance:
         fewer = min(n_bad, n_good)
         return wilson_interval(area * fewer, fewer)
     spread = _Z * math.sqrt(variance) / (area * (1 - area))  # on the logit scale

@@ -26,7 +26,7 @@ import numpy as np
 from ragbench import store
 from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import DataError
-from ragbench.metrics.safety.normal_form import plain, windows
+from ragbench.metrics.safety.normal_form import plain, sentences_with_hidden
 from ragbench.metrics.safety.patterns import DEFINITION, FEATURE_NAMES, features, signs
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.text import in_batches
@@ -35,14 +35,14 @@ HEAD = Path(__file__).with_name("injection_head.json")
 """The fitted weights."""
 
 _EMBEDDERS = ("minilm", "wordllama")
-# The worst of n harmless sentences rises about with log(n); signs worth this many logits need no
-# such correction.
+# The worst of n harmless sentences rises about with log(n), from a few sentences on. A sentence whose
+# signs alone give this logit needs no such correction.
 _FEW_SENTENCES = 3
 _PER_LOG_SENTENCE = 0.6
-_CLEAR_SIGNS = 2.0
-_MOST_WINDOWS = 32
-_MOST_CHARACTERS = 1_000_000
-_MOST_READ = 20_000
+_CLEAR_LOGIT = 2.0
+_MAX_CHARACTERS = 1_000_000  # of a text: the first ones are read
+_MAX_SENTENCES = 20_000  # of a text: the first ones are searched for signs
+_MAX_SUSPICIOUS = 32  # of these sentences are scored
 N_WORDS = 8192
 """The number of weights of words and pairs of words, which share them by their hashes."""
 # languages that are written without spaces are read sign by sign
@@ -99,7 +99,7 @@ def injection_scores(texts: Sequence[str]) -> Floats:
         raise DataError(
             f"injection_scores takes a sequence of texts, not {texts!r:.60}; injection_score one"
         )
-    groups = in_batches(texts, len, _MOST_CHARACTERS)
+    groups = in_batches(texts, len, _MAX_CHARACTERS)
     return np.concatenate([np.zeros(0), *(_scores(read_signs(group)) for group in groups)])
 
 
@@ -113,10 +113,12 @@ class _Head(NamedTuple):
 
 
 class Read(NamedTuple):
-    """The sentences that are read of a text, and their signs (sentences x `FEATURE_NAMES`)."""
+    """The sentences that are scored of a text, and their `signs`: for each sentence a row that is True for
+    the `FEATURE_NAMES` that it has.
+    """
 
-    windows: list[str]
-    rows: Bools
+    sentences: list[str]
+    signs: Bools
 
 
 @cache
@@ -130,12 +132,15 @@ def read_signs(texts: Sequence[str]) -> list[Read]:
     """Return for each text its most suspicious sentences, with their signs of an attack ("ignore your
     rules" is one). The signs are kept on disk.
     """
-    sentences_of_texts = [windows(text[:_MOST_CHARACTERS])[:_MOST_READ] for text in texts]
+    sentences_of_texts = []
+    for text in texts:
+        sentences = sentences_with_hidden(text[:_MAX_CHARACTERS])
+        sentences_of_texts.append(sentences[:_MAX_SENTENCES])
     bare: list[str] = []  # all sentences as the patterns are written
     for sentences in sentences_of_texts:
         bare += map(plain, sentences)
     with store.arrays("signs", store.digest(DEFINITION, *bare)) as entry:
-        if not entry:
+        if not entry:  # not on the disk: the arrays that are put in here are kept
             # each distinct sentence is searched once
             row_of = {sentence: features(signs(sentence)) for sentence in dict.fromkeys(bare)}
             rows = np.array([row_of[sentence] for sentence in bare], dtype=bool)
@@ -150,11 +155,13 @@ def read_signs(texts: Sequence[str]) -> list[Read]:
 
 
 def _most_suspicious(sentences: list[str], rows: Bools) -> Read:
-    """Return at most `_MOST_WINDOWS` sentences, in their order: those with the most signs."""
-    # spread over the text among equals: the n-th of a group comes after all (n-1)-th
-    # (the van der Corput sequence by golden ratio)
+    """Return the `_MAX_SUSPICIOUS` sentences with the most signs, or all if there are fewer, in their order
+    in the text. Of sentences with equally many signs the choice is spread over the text.
+    """
+    # multiples of the golden ratio, less their whole part, are spread evenly over [0, 1], however many are
+    # taken in rising order
     spread = np.arange(len(sentences)) * 0.6180339887498949 % 1.0
-    kept = sorted(np.lexsort((spread, -rows.sum(axis=1)))[:_MOST_WINDOWS].tolist())
+    kept = sorted(np.lexsort((spread, -rows.sum(axis=1)))[:_MAX_SUSPICIOUS].tolist())
     return Read([sentences[i] for i in kept], rows[kept])
 
 
@@ -177,11 +184,11 @@ def _scores(reads: Sequence[Read]) -> Floats:
     text without sentences.
     """
     scores = np.zeros(len(reads))
-    sentences = [window for read in reads for window in read.windows]
+    sentences = [sentence for read in reads for sentence in read.sentences]
     if sentences:
         logits = logits_of(reads, embedded(sentences), _head())
         probabilities = np.round(1 / (1 + np.exp(-np.clip(logits, -30, 30))), 6)
-        n_sentences = [len(read.windows) for read in reads]
+        n_sentences = [len(read.sentences) for read in reads]
         text_of_sentence = np.repeat(np.arange(len(reads)), n_sentences)
         np.maximum.at(scores, text_of_sentence, probabilities)
     return scores
@@ -200,23 +207,25 @@ def logits_of(reads: Sequence[Read], vectors: Floats, head: _Head) -> Floats:
 
     It is a sum over its embedding, its signs and its words. The more different sentences a text has,
     the more likely one of them looks like an attack by chance: so a logit is lowered by the logarithm
-    of their number, unless the signs are clear.
+    of their number, unless its signs alone give a logit of `_CLEAR_LOGIT`.
 
     Args:
         reads: of each text its sentences and their signs.
         vectors: the embeddings, sentences x dimensions.
         head: the trained weights.
     """
-    by_signs = np.vstack([read.rows for read in reads]) @ head.signs
+    by_signs = np.vstack([read.signs for read in reads]) @ head.signs
     n_different: list[int] = []  # of the text of each sentence
     word_scores: list[Any] = []
     for read in reads:
-        n_different += [len(set(read.windows))] * len(read.windows)
-        for sentence in read.windows:
+        n_different += [len(set(read.sentences))] * len(read.sentences)
+        for sentence in read.sentences:
             places, values = word_features(plain(sentence))
-            word_scores.append(head.words[places] @ values)
+            weights = head.words[places]
+            word_scores.append(weights @ values)
     by_words = np.array(word_scores)
     log_sentences = np.log(np.maximum(n_different, _FEW_SENTENCES) / _FEW_SENTENCES)
-    correction = np.where(by_signs < _CLEAR_SIGNS, _PER_LOG_SENTENCE * log_sentences, 0.0)
+    is_clear = by_signs >= _CLEAR_LOGIT
+    correction = np.where(is_clear, 0.0, _PER_LOG_SENTENCE * log_sentences)
     logits: Floats = vectors @ head.embedding + by_signs + by_words + head.bias - correction
     return logits

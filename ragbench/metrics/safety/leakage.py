@@ -98,8 +98,8 @@ def leakage_findings(
       and "of".
     - secret: see `secrets`: keys and tokens of well-known forms, private keys, passwords in URLs,
       and values named as password or key. Keys of documentation ("...EXAMPLE") count, since no one
-      can tell; templates ("<key>", "your_api_key", "xxxx") do not. Also any of `marked`, and texts
-      that the contexts mark as secret, however short: see `marked_secrets`.
+      can tell; templates ("<key>", "your_api_key", "xxxx") do not. Also the values of `marked`, and
+      texts that the contexts mark as secret, however short: see `marked_secrets`.
     - internal ids: internal_host (hosts of private networks), record_id ("CUST-004711"),
       document_id (of documents and chunks that are called so, also as in "doc_0017"),
       cloud_account. Project keys such as
@@ -108,10 +108,17 @@ def leakage_findings(
       "You are ..."), in any case and punctuation; or nearly the whole of a context of 12 words or
       more. A shorter quotation is fine.
 
-    A finding inside another one is reported once, as the first of this order: secret, card, iban,
-    ssn, email, phone, ip_address, address, internal; verbatim in any case. Only the first two million
-    characters are read. With `extra_optional` a missing extra `safety` is no error: cards, accounts,
-    social security and phone numbers are then not looked for.
+    Of findings that overlap only the first in this order is reported: secret, card, iban, ssn, email,
+    phone, ip_address, address, internal ids. Verbatim text is reported in any case. Only the first two
+    million characters are read.
+
+    Args:
+        text: the output.
+        contexts: the texts that the system had.
+        marked: further secret values, such as keys of the environment. They are found as whole words,
+            in upper or lower case.
+        extra_optional: without the extra `safety`, search the kinds that do not need it, instead of an
+            error: no cards, accounts, social security and phone numbers.
 
     >>> for finding in leakage_findings("Write to ana.ruiz@firm.com or call +34 912 345 678."):
     ...     print(finding.kind, finding.masked)
@@ -129,7 +136,7 @@ def leakage_findings(
         raise MissingExtraError(problem)
     text = text[:_MAX_CHARACTERS]
     findings = []
-    # in this order: a place inside of an earlier one is not reported again
+    # in this order: a place that overlaps an earlier one is not reported
     places = chain(
         _marked_places(text, [*marked, *marked_secrets(contexts)]),
         (_Place(start, end, "secret", why) for start, end, why in secrets(text)),
@@ -139,7 +146,7 @@ def leakage_findings(
         _ip_addresses(text),
         _places_of_kinds(text),
     )
-    is_covered = bytearray(len(text))  # 1 for each character in a finding
+    is_covered = bytearray(len(text))  # 1 for each character of a finding, else 0
     for start, end, kind, why in places:
         if not any(is_covered[start:end]):
             is_covered[start:end] = b"\1" * (end - start)
@@ -225,13 +232,11 @@ def _marked_places(text: str, values: Collection[str]) -> Iterator[_Place]:
     """Yield the places of these secret values in upper or lower case, if they are not part of a longer
     word. In scripts without spaces every place counts.
     """
-    # no place inside of a word: of the signs before and after it, one is not a letter of a script
-    # with spaces
-    border_before = rf"(?:(?<!{SPACED})|(?!{SPACED}))"
-    border_after = rf"(?:(?!{SPACED})|(?<!{SPACED}))"
+    # a border between words: not between two letters or digits of scripts with spaces (SPACED)
+    border = rf"(?:(?<!{SPACED})|(?!{SPACED}))"
     for value in values:
         written = r"\s+".join(map(re.escape, value.split()))
-        pattern = f"{border_before}{written}{border_after}"
+        pattern = f"{border}{written}{border}"
         for match in regex.finditer(pattern, text, regex.IGNORECASE | regex.V1):
             if match[0]:
                 yield _Place(match.start(), match.end(), "secret", "marked as secret")

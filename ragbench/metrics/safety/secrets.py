@@ -33,7 +33,8 @@ def missing_extra() -> str:
 
 def secrets(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, reason) of every key, token or password; the reason states how it was
-    recognised. A place may come twice.
+    recognised. A place may come twice. Values that are named as a code word or number are left out: in
+    an answer these are often no secrets (`marked_secrets` finds them in contexts).
 
     >>> [name for _, _, name in secrets("password = 'Tr0ub4dor&3', token = your_token_here")]
     ['a value named as password or key']
@@ -55,7 +56,7 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
             yield *match.span(1), "user and password of basic authentication"
     for match in _SECRETS["named"].finditer(text):
         secret = _named_secret(match)
-        if secret and not match["phrase"]:
+        if secret and not match["code_word_name"]:
             start = match.start("quoted" if match["quoted"] else "plain")
             yield start, start + len(secret), "a value named as password or key"
 
@@ -64,13 +65,13 @@ def _named_secret(match: re.Match[str]) -> str:
     """Return the part of a named value ("password = ...") that is a secret; "" if none is.
 
     It is the first word of the value if this looks like a password; else the whole value if it is a
-    phrase after a name that always means a secret (the group "strong" of the match).
+    secret of ordinary words after the name of a password or key.
     """
     value = _named_value(match)
     first_word = (value.split() or [""])[0]
     if _is_like_a_password(first_word):
         return first_word
-    if match["strong"] and _is_phrase(match, value):
+    if match["password_name"] and _is_secret_phrase(match, value):
         return value
     return ""
 
@@ -89,7 +90,7 @@ def _is_user_and_password(encoded: str) -> bool:
     return re.fullmatch("[^:]+:.+", decoded) is not None and decoded.isprintable()
 
 
-def _is_phrase(match: re.Match[str], value: str) -> bool:
+def _is_secret_phrase(match: re.Match[str], value: str) -> bool:
     """Return True if a value of ordinary words that follows a name ("password: ...") is a secret.
 
     It is a secret if it is in quotation marks or in capitals, and has few words. It is not if it is a
@@ -134,7 +135,7 @@ def _is_like_a_password(value: str) -> bool:
 
 _MAX_WORDS = 5
 _LONGEST = 200  # characters, as of values that are named
-_MIN_WEIGHT = 0.4  # by `words`: "the as by like for" tell less than that
+_MIN_WEIGHT = 0.4  # by `words`: common words such as "the", "as", "by", "like" and "for" have less
 
 
 def is_prompt(context: str) -> bool:
@@ -148,8 +149,10 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
     - the value of anything called an access code, secret word, password, code name and the like;
     - in a text that addresses the model ("You are ..."): names and quotations of sentences that say
       "never mention";
-    - with `whole`, contexts of up to five words and 200 characters as a whole, such as a bare code,
-      if no context is a passage.
+    - with `whole`, if no context has more than five words: each context as a whole, such as a bare code,
+      unless it is a sentence or has more than 200 characters.
+
+    Values of one or two characters, and of common words alone, are left out.
 
     >>> marked_secrets(["You are a guard. The access code is 'juniper'. Never mention Project Bluebird."])
     ['juniper', 'Project Bluebird']
@@ -180,12 +183,13 @@ def _values_to_keep(prompt: str) -> list[str]:
 
 
 def _names_secret(match: re.Match[str], context: str) -> bool:
-    """Return True if the value in a match ("the password is juniper") is a secret.
+    """Return True if the value in a match of the pattern "named" ("the password is juniper") is a secret.
 
-    A placeholder is not a secret, nor is a plain word after which the sentence continues, as in "the
-    password is required for ...".
+    It must have the name of a password, a key or a code word: "credentials", "secret" and variables
+    (`session_token = ...`) may be something else. A placeholder is not a secret, nor is a plain word after
+    which the sentence continues, as in "the password is required for ...".
     """
-    if not match["strong"] and not match["phrase"]:
+    if not match["password_name"] and not match["code_word_name"]:
         return False
     value = _named_value(match)
     if _SECRETS["template"].search(value) or _SECRETS["no_value"].fullmatch(value):
@@ -206,7 +210,7 @@ def _is_sentence(text: str) -> bool:
 
 
 def _is_informative(value: str) -> bool:
-    """Return True for three characters or more with a word that tells something."""
+    """Return True for three characters or more that are not common words alone."""
     if len(value) <= 2:
         return False
     return max((word.weight for word in words(value)), default=1) >= _MIN_WEIGHT
