@@ -209,7 +209,8 @@ def decide_overall(
       that has a threshold is scored, and the question has no label that an answer must meet.
 
     Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An
-    answerable question without an answer (an abstention, a failure) has the overall 0, and fails.
+    answerable question without an answer (an abstention, a failure) has the overall 0 and fails; NaN
+    instead of 0 if other questions are answered and none of them has an overall.
 
     Args:
         dataset: the cases.
@@ -236,7 +237,8 @@ def decide_overall(
     answer_of = answers_by_query(dataset, answers)
     scores_of = values_by_query(scores)
     any_citations = any(answer.citations for answer in answers)
-    figures = latency_figures(dataset.cases, answer_of)  # for budgets of a mean or a percentile
+    # latencies of all answers together, for budgets of their mean or a percentile
+    figures = latency_figures(dataset.cases, answer_of)
     weighted_parts = [part for part in PARTS if weights.get(part, 0) > 0]
     rows: dict[str, dict[str, float]] = {}  # query_id -> measure -> value
     reasons: dict[str, tuple[str, ...]] = {}
@@ -257,11 +259,11 @@ def decide_overall(
             relevant=dataset.qrels.get(query_id, {}),
             figures=figures,
         )
-        # fails, or passes if anything decides; else no value, which `tidy_cases` makes NaN
+        # fails; or passes if there is a requirement; else has no value, which `tidy_cases` makes NaN
         if case_reasons:
             reasons[query_id] = tuple(case_reasons)
             row["pass_rate"] = 0.0
-        elif _is_decided(case, answer, parts, case_scores, thresholds, figures):
+        elif _has_requirement(case, answer, parts, case_scores, thresholds, figures):
             row["pass_rate"] = 1.0
         rows[query_id] = row
     scored: set[str] = set()  # measures with a value for some case
@@ -269,8 +271,10 @@ def decide_overall(
         scored.update(measure for measure, value in row.items() if not math.isnan(value))
     answerable = [case.query_id for case in dataset.cases if case.answerable]
     unanswered = [each for each in answerable if state_of(answer_of.get(each)) != "answered"]
-    # without any part, as where only retrieval is labelled, a missing answer is not an overall of 0
-    if "overall" in scored or len(unanswered) == len(answerable):
+    # A missing answer has the overall 0. But if no answer that was given has an overall, because only
+    # retrieval is labelled, a missing one has none either.
+    is_any_answered = len(unanswered) < len(answerable)
+    if "overall" in scored or not is_any_answered:
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
     # a part that no case has is no measure of the result
@@ -504,7 +508,7 @@ def _states_without_context(answer: Answer) -> bool:
     return states_something and not has_context
 
 
-def _is_decided(
+def _has_requirement(
     case: Case,
     answer: Answer | None,
     parts: Mapping[str, float],
@@ -512,8 +516,8 @@ def _is_decided(
     thresholds: Mapping[str, float],
     figures: Mapping[tuple[str, float], float],
 ) -> bool:
-    """Return True if anything decides whether this question passes: a scored part with a threshold,
-    or a label that its answer must meet.
+    """Return True if there is anything that the answer to this question must meet to pass: a scored part
+    with a threshold, or a label.
     """
     # a scored part that has a threshold
     if any(part in thresholds and not math.isnan(value) for part, value in parts.items()):

@@ -32,6 +32,7 @@ from ragbench.types import Dataset, Qrels, Run
 _GRADES = (0, 1, 2, 3, 4)  # of nearly all judgements
 
 
+# options of other libraries -> what to write instead, for the error of a call that has them
 @explaining_calls(
     k="measures=['nDCG@10']",
     ks="measures=['nDCG@5', 'nDCG@10']",

@@ -22,13 +22,21 @@ def score_interventions(
 ) -> pd.DataFrame:
     """Score the answers after interventions: query_id, measure, value.
 
-    "robust:<name>" is 1 if the answer meets the labels of the changed question, else 0. It meets them if
-    it abstains where it has to (expected outcome "no_results"; "uncertain" allows it), states no
-    forbidden claim, and is correct by the changed gold facts. If the intervention leaves the labels
-    as they are, an answer that was correct before has to be correct again; if it expects "the same
-    answer", a wrong answer that becomes correct is 0, too. Failed requests and questions that cannot show
-    robustness are unscored (NaN). An answer is correct if the first known one of llm_correctness,
-    gold_fact_coverage and token_f1 is at least 0.5.
+    "robust:<name>" is 1 if the answer meets the labels of the changed question, 0 if not, and unscored
+    (NaN) if this shows nothing. The first rule that applies decides:
+
+    1. A failed request is unscored.
+    2. If the expected outcome is "no_results", the answer has to abstain.
+    3. It must not state a forbidden claim. If this is the only label, nothing else is asked.
+    4. If the expected outcome is "uncertain", an abstention is right.
+    5. If no label and no judge states whether the answer is correct, it is unscored.
+    6. If the intervention changes the gold facts or the reference answer, the answer has to be correct by
+       the changed ones. An abstention is unscored where the answer was not correct before.
+    7. Else an answer that was correct before has to be correct again. One that was wrong before is
+       unscored; but it is 0 if it becomes correct where the intervention expects "the same answer".
+
+    An answer is correct if the first known one of llm_correctness, gold_fact_coverage and token_f1 is at
+    least 0.5.
 
     "correct:<name>" is 1 if the answer is correct by the question's own labels, else 0;
     "correct:untouched" is the same for the answers without an intervention. So answers can be compared
@@ -106,7 +114,8 @@ def _robustness(
     Args:
         case: the question with its labels after the intervention.
         answer: the answer after the intervention.
-        was_correct: True if the answer before the intervention was correct.
+        was_correct: True if the answer before the intervention was correct; False also if the labels
+            did not decide that.
         is_correct: True if the answer is correct by the changed labels; None if they do not decide it.
         has_same_labels: True if the intervention leaves gold facts and reference answer as they were.
         expects_same_answer: True if the intervention expects the same answer.

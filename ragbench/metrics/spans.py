@@ -405,16 +405,24 @@ def _ranges_in_budget(
     for chunk in ranked:
         if n_left <= 0:
             break
-        offsets, first, n_tokens = tokens[chunk.chunk_id]
-        end = chunk.end
-        if n_tokens > n_left:
-            end_of_last = offsets[first + n_left - 1, 1]
-            start_of_next = offsets[first + n_left, 0]
-            # a character of several tokens (an emoji in bytes) that is not paid in full is not read
-            end = max(chunk.start, min(end_of_last, start_of_next))
-        ranges.append((chunk.doc_id, chunk.start, int(end)))
-        n_left -= n_tokens
+        chunk_tokens = tokens[chunk.chunk_id]
+        end = chunk.end if chunk_tokens.n <= n_left else _end_of_tokens(chunk, chunk_tokens, n_left)
+        ranges.append((chunk.doc_id, chunk.start, end))
+        n_left -= chunk_tokens.n
     return ranges
+
+
+def _end_of_tokens(chunk: Chunk, tokens: Tokens, n: int) -> int:
+    """Return the position in the document at which the text of a chunk's first `n` tokens ends; the chunk
+    has more than n.
+
+    Several tokens may share one character, such as an emoji in bytes. It is only a part of the text if all
+    of its tokens are among the n: else the text ends where this character begins.
+    """
+    end_of_last = tokens.offsets[tokens.first + n - 1, 1]
+    start_of_next = tokens.offsets[tokens.first + n, 0]
+    end = min(end_of_last, start_of_next)
+    return max(chunk.start, int(end))  # the first token may begin before the chunk
 
 
 def _area(budgets: Sequence[int], recalls: Floats) -> Floats:
