@@ -55,20 +55,20 @@ class Borders:
         return cuts
 
     def cuts(self, kind: str) -> list[int]:
-        """Return the borders of a kind: "tokens", "words", "sentences", "lines", "paragraphs", or
-        one of `headings`.
+        """Return the numbers of the tokens before which a text may be cut by a kind of border: "tokens",
+        "words", "sentences", "lines", "paragraphs", or one of `headings`.
         """
         if kind not in self._cuts:
             positions = np.asarray(self._cut_positions(kind), dtype=np.int64)
             if self._headings and kind not in ("words", "tokens"):
-                positions = self._outside_headings(positions)
+                positions = self._not_after_headings(positions)
             possible_cuts = [cut for cut in self.at(positions).tolist() if cut != 0]  # 0: no cut
             # The cuts are sorted already, so a dictionary drops repetitions; np.unique would sort
             # or hash.
             self._cuts[kind] = list(dict.fromkeys(possible_cuts))
         return self._cuts[kind]
 
-    def _outside_headings(self, positions: Ints) -> Ints:
+    def _not_after_headings(self, positions: Ints) -> Ints:
         """Return the positions at which a cut separates no heading from the text below it: those
         inside a heading and at its end are left out.
         """
@@ -168,9 +168,10 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
     less than a quarter of `size`, if a border allows that. A single sentence that is too long is cut
     between words, else between tokens.
     """
-    # `sentence_of_cut`: the number of the sentence that ends at each cut, which is also the number of
+    token_after_sentence = borders.at(borders.sentence_ends[:-1])
+    # `sentence_of_cut`: the number of the sentence that ends at each cut, which is also the index of
     # its similarity with the next sentence. If several sentences end before one token, the first counts.
-    cuts, sentence_of_cut = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
+    cuts, sentence_of_cut = np.unique(token_after_sentence, return_index=True)
     is_inside = (cuts > 0) & (cuts < borders.n_tokens)
     similarity_at_cut = similarities[sentence_of_cut[is_inside]]
     cuts = cuts[is_inside]

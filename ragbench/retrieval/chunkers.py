@@ -384,7 +384,7 @@ def _chunks_of_windows(
         if is_blank or is_in_span_before:
             continue
         holds_span_before = bool(spans) and start <= spans[-1][0]
-        if holds_span_before:  # they differed by white space alone at the start
+        if holds_span_before:  # this window began with white space, and trimmed begins as early
             spans.pop()
         spans.append((start, end))
     return [Chunk.cut(doc_id, text, start, end) for start, end in spans]

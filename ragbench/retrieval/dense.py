@@ -93,7 +93,7 @@ class Dense:
             # The products are in float32; those that may be among the best are computed again.
             rows, columns, _ = best_of_products(vectors, self._vectors, k)
             cosines = self._cosines(vectors, rows, columns)
-            self._decide_near_ties(texts[start:end], rows, columns, cosines)
+            self._make_near_ties_exact(texts[start:end], rows, columns, cosines)
             return Candidates(rows, columns, cosines)
 
         run = ranked(queries, self._chunk_ids, candidates, k, block=QUERIES_AT_ONCE)
@@ -127,7 +127,7 @@ class Dense:
             cosines[part] = _row_products(of_queries, of_chunks)
         return cosines
 
-    def _decide_near_ties(
+    def _make_near_ties_exact(
         self, questions: Sequence[str], rows: Ints, columns: Ints, cosines: Floats
     ) -> None:
         """Replace nearly equal cosines of a question by exact ones, in place, so that the order of chunks
@@ -239,7 +239,7 @@ def _vectors_in_file(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
     """
 
     def write(path: Path) -> None:
-        with store.bypassed():  # not a second time as the vectors of single texts
+        with store.bypassed():  # the vectors of single texts are not stored a second time
             _write_vectors(path, chunks, embedder)
 
     def open_mapped(path: Path) -> FloatArray:
@@ -248,7 +248,8 @@ def _vectors_in_file(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
 
     identity = getattr(embedder, "identity", "")
     key = store.digest(str(identity), stream=(chunk.text for chunk in chunks))
-    # an embedder without an identity may return other vectors next time: nothing is kept of it
+    # An embedder without an identity may return other vectors next time. If the store is bypassed,
+    # `kept` writes a temporary file, which is removed when the process ends.
     with nullcontext() if identity else store.bypassed():
         return store.kept("vectors", key, write, open_mapped)
 

@@ -144,10 +144,12 @@ class BM25Disk:
             for number, words in enumerate(self._words.of(texts), start=first):
                 document = self._tantivy.Document(words=padding + " ".join(words), number=number)
                 writer.add_document(document)
-        # 1 (the chunks) + 2/3 (their padding) + 5/6 (the fillers) is 2.5 times the mean
+        # The chunks have the mean length, their padding adds 2/3 of it, and the fillers 5/6 in
+        # place of each chunk: together 2.5 times the mean.
         n_fillers = _n_fillers(n_chunks)
         for _ in range(n_fillers):
             filler = _PADDING * round(5 / 6 * mean_words * n_chunks / n_fillers)
+            # no chunk has the number `n_chunks`: a filler is never returned by a search
             writer.add_document(self._tantivy.Document(words=filler, number=n_chunks))
         writer.commit()
         writer.wait_merging_threads()

@@ -100,7 +100,9 @@ class HostedReranker:
             raise ConfigError(f"reranker {name!r} names no model; write '{provider}:<model>'")
         variable = f"{provider.upper()}_API_KEY"
         key = key_of(provider.upper())
-        sends_requests = current_settings().replies != "offline" and active_dry_run() is None
+        is_offline = current_settings().replies == "offline"
+        is_dry_run = active_dry_run() is not None
+        sends_requests = not is_offline and not is_dry_run
         # a server that the user names may take requests without a key
         if key is None and not url and sends_requests:
             raise ConfigError(f"reranker {provider}:{model}: no key; set {variable}")
@@ -113,6 +115,7 @@ class HostedReranker:
         address = url or PROVIDERS[provider].address
         self._server = Server(f"{provider}:{model}", address, key, hints, "check the address")
         self.origin, self.secrets = self._server.address, self._server.secrets
+        # keeps replies, and has this object send the requests that have none
         self._llm = StoredLLM(provider, model, self)
         self._llm.check_budget()
         self._replies: dict[str, Completion] = {}

@@ -105,7 +105,7 @@ def best_of_sparse(scores: Any, k: int) -> Candidates:
         # in rising order, the k-th best has this place
         kth_place = len(scores_of_query) - k
         kth_best = np.partition(scores_of_query, kth_place)[kth_place]
-        is_candidate = scores_of_query >= _floor(kth_best)
+        is_candidate = scores_of_query >= _lowest_possible_tie(kth_best)
         places_by_query.append(start + np.flatnonzero(is_candidate))
     n_candidates = [len(places) for places in places_by_query]
     rows = np.repeat(np.arange(len(n_candidates)), n_candidates)
@@ -120,7 +120,8 @@ def best_of_products(query_vectors: FloatArray, vectors: FloatArray, k: int) -> 
     Computed a block of chunks at a time, so that not all products are in memory at once.
     """
     chunks_per_block = max(k, _BLOCK_SCORES // max(1, len(query_vectors)))
-    # for each query a lower bound of its k-th best product, from the blocks so far
+    # For each query a lower bound of its k-th best product, from the blocks so far. Each block raises
+    # it twice: by its own k-th best product, and by the k-th best of all candidates so far.
     bounds = np.full(len(query_vectors), -np.inf, dtype=np.float32)
     rows, columns = np.empty((2, 0), dtype=np.int64)
     scores = np.empty(0, dtype=np.float32)
@@ -132,7 +133,7 @@ def best_of_products(query_vectors: FloatArray, vectors: FloatArray, k: int) -> 
             # for each query the k-th best of this block: the k-th best of all is not lower
             kth_of_block = np.partition(products, n_chunks - k, axis=1)[:, n_chunks - k]
             bounds = np.maximum(bounds, kth_of_block)
-        new_rows, new_columns = np.nonzero(products >= _floor(bounds)[:, None])
+        new_rows, new_columns = np.nonzero(products >= _lowest_possible_tie(bounds)[:, None])
         rows = np.append(rows, new_rows)
         columns = np.append(columns, new_columns + start)
         scores = np.append(scores, products[new_rows, new_columns])
@@ -141,7 +142,7 @@ def best_of_products(query_vectors: FloatArray, vectors: FloatArray, k: int) -> 
             break
         bounds = _raised_bounds(bounds, rows, scores, k)
         # earlier candidates that are now below the bound of their query are dropped
-        kept = scores >= _floor(bounds)[rows]
+        kept = scores >= _lowest_possible_tie(bounds)[rows]
         rows, columns, scores = rows[kept], columns[kept], scores[kept]
     return Candidates(rows, columns, scores)
 
@@ -162,7 +163,7 @@ def _raised_bounds(bounds: FloatArray, rows: Ints, scores: FloatArray, k: int) -
     return raised
 
 
-def _floor(kth: FloatArray) -> FloatArray:
+def _lowest_possible_tie(kth: FloatArray) -> FloatArray:
     """Return a bound a little below the k-th best score: a lower score cannot become equal to the
     k-th best by rounding.
     """

@@ -90,7 +90,9 @@ class Expansion:
         expanded: Run = {}
         for query_id, scores in run.items():
             passages: list[Chunk] = []
-            for passage in self._best_first([self._by_id[chunk_id] for chunk_id in scores]):
+            for passage in self._passages_best_first(
+                [self._by_id[chunk_id] for chunk_id in scores]
+            ):
                 is_within_better_one = any(better.holds(passage) for better in passages)
                 if not is_within_better_one:
                     passages.append(passage)
@@ -107,7 +109,7 @@ class Expansion:
             by_id |= {passage.chunk_id: passage for passage in self._passages_of(doc_id).values()}
         return [*(by_id | self._handed_over).values()]
 
-    def _best_first(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+    def _passages_best_first(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Return the passages of the chunks of a question, best first."""
         if self._step.name == "merge":
             # chunks behind the best k are their own passages
