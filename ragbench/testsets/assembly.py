@@ -175,7 +175,7 @@ class DocumentIds:
     @cached_property
     def _by_form(self) -> dict[str, list[str]]:
         """Return the ids by their Unicode form."""
-        return grouped(self._corpus, _composed)
+        return grouped(self._corpus, _in_one_unicode_form)
 
     @cached_property
     def _by_file_name(self) -> dict[str, list[str]]:
@@ -186,7 +186,7 @@ class DocumentIds:
         for doc_id in self._corpus:
             path = PurePosixPath(doc_id)
             names = {path.name, path.stem, doc_id.removesuffix(path.suffix)} - {"", doc_id}
-            for name in set(map(_composed, names)):
+            for name in set(map(_in_one_unicode_form, names)):
                 ids[name].append(doc_id)
         return ids
 
@@ -202,7 +202,7 @@ class DocumentIds:
             return doc_id
         # first the same name in another Unicode form, then the name of a file
         for ids in (self._by_form, self._by_file_name):
-            candidates = ids.get(_composed(doc_id), [])
+            candidates = ids.get(_in_one_unicode_form(doc_id), [])
             if len(candidates) == 1:
                 return candidates[0]
         number = doc_id.removesuffix(".0")  # tables turn a column of numbers into decimals
@@ -234,7 +234,7 @@ class DocumentIds:
         return entry._replace(case=case, relevant=relevant)
 
 
-def _composed(name: str) -> str:
+def _in_one_unicode_form(name: str) -> str:
     """Return a name in the one Unicode form in which names are compared."""
     return unicodedata.normalize("NFC", name)
 
@@ -271,11 +271,11 @@ def _place_of_quote(
 def _present_place(
     span: Span, quote: str | None, corpus: Mapping[str, Document]
 ) -> tuple[Span | None, str]:
-    """Return where evidence is now, and the flaw of it ("" if none), for evidence with offsets.
+    """Return where evidence with offsets is now, and what is wrong with it ("" if nothing is).
 
-    The quote was at `span` when the evidence was written; the document may have changed since. Three
-    cases have a flaw: the quote has moved (its new place is returned), it is gone, or its document is
-    (None). Without a quote, or without documents to look in, the place is `span`.
+    The quote was at `span` when the evidence was written; the document may have changed since. If the
+    quote has moved, its new place is returned. If the quote or its document is gone, the place is None.
+    Without a quote, or without a text to look in, nothing can be checked, and the place is `span`.
     """
     if not quote or not corpus:
         return span, ""

@@ -135,7 +135,11 @@ class _CaseAdder:
         self._first_with_id: dict[str, tuple[int, Record]] = {}
 
     def add(self, record: Record, labels: Labels) -> None:
-        """Add the case of a record with these labels; if the record is wrong, add its problems."""
+        """Add the case of a record with these labels; if the record is wrong, add its problems.
+
+        A second record with the same id is joined with the first if the two differ in their documents
+        only. Unknown fields are an error in ragbench's own records, not in another tool's.
+        """
         for name, expected in labels.unreadable.items():
             value = shown(record.value.get(name), 60)
             self._content.problems.append(record.problem((name,), value, expected))
@@ -168,18 +172,25 @@ class _CaseAdder:
         lookup = _look_up(labels, self._ids, self._texts)
         importance_of = _importance_of_facts(fields.get("nuggets"))
         assertions = _labels_of_assertions(fields.get("assert"))
+        okay_facts = [fact for fact, value in importance_of.items() if value == "okay"]
         metadata = {
             "reference_contexts": lookup.unmatched,
             "sources": lookup.absent,
-            "okay_facts": [fact for fact, value in importance_of.items() if value == "okay"],
+            # they are gold facts, too; here it is kept that TREC calls them "okay", not "vital"
+            "okay_facts": okay_facts,
+            # groups of documents, each of which answers the question alone
             "alternatives": [[*map(self._ids.id_of, group)] for group in labels.alternatives],
         }
         filled = {name: value for name, value in metadata.items() if value}
         facts = [(fact,) for fact in importance_of]  # each with one wording
+        # The evidence of the record stays as it is, in step with its quotes.
+        new_spans = [
+            span for span in dict.fromkeys(lookup.spans) if span not in entry.case.evidence
+        ]
         old = entry.case
         case = replace(
             old,
-            evidence=tuple(dict.fromkeys((*old.evidence, *lookup.spans))),
+            evidence=(*old.evidence, *new_spans),
             reference_answer=next(iter(assertions["reference"]), old.reference_answer),
             gold_facts=(*old.gold_facts, *facts),
             required_keywords=(*old.required_keywords, *assertions["required"]),
@@ -281,12 +292,13 @@ def _joined_rows(first: Entry, second: Entry) -> Entry | None:
     second_case = replace(second.case, evidence=first.case.evidence, metadata=first.case.metadata)
     if second_case != first.case:
         return None
-    evidence = tuple(dict.fromkeys((*first.case.evidence, *second.case.evidence)))
-    case = replace(first.case, evidence=evidence)
+    # A piece of evidence and its quote stay together: pieces whose quotes are not found yet have equal
+    # spans.
+    evidence = dict.fromkeys((*first.evidence(), *second.evidence()))
     return first._replace(
-        case=case,
+        case=replace(first.case, evidence=tuple(span for span, _ in evidence)),
         relevant={**first.relevant, **second.relevant},
-        quotes=(*first.quotes, *second.quotes),
+        quotes=tuple(quote for _, quote in evidence),
     )
 
 
@@ -310,15 +322,17 @@ def _look_up(labels: Labels, ids: DocumentIds, texts: Texts) -> _Lookup:
     """Look up the quotes and document names of a record in the corpus (`ids` and `texts`).
 
     Relevant are the documents that the record names, and the documents that hold a quote. A name that
-    is not in the corpus may mean a document that holds a quote. So that this document does not count
-    twice, such names are left out as `absent`: as many as there are quoted documents that the record
-    does not name.
+    is not in the corpus may mean a document that holds a quote, and this document must not count twice.
+    So names that are not in the corpus are `absent`, not relevant, up to the number of quoted documents
+    that the record does not name. Example: a record names "Guide.pdf", which the corpus lacks, and
+    quotes a sentence of guide.md: guide.md is relevant, "Guide.pdf" is absent.
     """
     named = [ids.id_of(source) for source in labels.sources]
     spans, unmatched = _find_quotes(labels.quotes, named, texts)
     quoted = dict.fromkeys(span.doc_id for span in spans)
     n_quoted_but_not_named = len(quoted.keys() - {*named})
-    absent = [doc_id for doc_id in named if ids.is_absent(doc_id)][:n_quoted_but_not_named]
+    not_in_corpus = [doc_id for doc_id in named if ids.is_absent(doc_id)]
+    absent = not_in_corpus[:n_quoted_but_not_named]
     relevant = [doc_id for doc_id in (*named, *quoted) if doc_id not in absent]
     return _Lookup(spans, unmatched, relevant, absent)
 

@@ -50,6 +50,33 @@ def test_a_quote_alone_is_found_in_its_document(folder: Path, evidence: str, tex
     assert data.corpus[span.doc_id].full_text[span.start : span.end] == text
 
 
+def texts_of_evidence(path: Path) -> list[str]:
+    data = load_dataset(path, corpus=path.parent / "docs")
+    [case] = data.cases
+    return [data.corpus[one.doc_id].full_text[one.start : one.end] for one in case.evidence]
+
+
+@pytest.mark.parametrize("doc_id", ["", "doc_id: tower.md, "])
+def test_each_of_several_quotes_alone_is_found(folder: Path, doc_id: str) -> None:
+    """Quotes that are not found yet have equal spans, which must not be taken for one."""
+    quotes = ["opened in 1889", "opened again in 1945"]
+    path = written(folder, ", ".join(f"{{{doc_id}quote: {quote}}}" for quote in quotes))
+    assert texts_of_evidence(path) == quotes
+
+
+def test_rows_of_one_question_keep_their_quotes(folder: Path) -> None:
+    """The first row has fewer quotes than evidence: that of another tool's label has its place."""
+    path = folder / "tests.yaml"
+    row = "- {id: q1, query: When?, evidence: [%s]%s}\n"
+    rows = [
+        row % ("{quote: opened in 1889}", ", reference_contexts: [tall. It opened]"),
+        row % ("{quote: opened again in 1945}, {quote: Dogs bark}", ""),
+    ]
+    path.write_text("cases:\n" + "".join(rows), "utf-8")
+    expected = ["opened in 1889", "tall. It opened", "opened again in 1945", "Dogs bark"]
+    assert texts_of_evidence(path) == expected
+
+
 @pytest.mark.parametrize(
     ("evidence", "message"),
     [
