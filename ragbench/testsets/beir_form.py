@@ -36,8 +36,8 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         return load_beir_folder(folder, split)
     content, label_names = _read_own_files(folder)
     refuse(folder, content.problems)
-    # BEIR's judgements cannot name a question without a relevant document, so it has the label
-    # "relevant" here, which is always {}
+    # BEIR's judgements have no line for a question that no document answers. ragbench's own file has the
+    # label `relevant` for such questions only, with the value {}.
     unanswerable = [query_id for query_id, names in label_names.items() if "relevant" in names]
     dataset = load_beir_folder(folder, split, kept=unanswerable)
     queries = unique_records(folder / "queries.jsonl", identifier, "query")
@@ -62,7 +62,7 @@ def _relabelled(
     """
     flaws: Flaws = defaultdict(list)
     texts = Texts(dataset.corpus)
-    cases = dataset.case_of
+    cases = {case.query_id: case for case in dataset.cases}
     for entry in entries:
         query_id = entry.case.query_id
         if query_id not in cases:

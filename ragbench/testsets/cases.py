@@ -433,6 +433,7 @@ class Content:
             from_text = derived_id(line.text, kind)
             n_copies[from_text] += 1
             sample_id = line.sample_id or nth_id(from_text, n_copies[from_text])
+            # what a file calls `label` is `harmful` in a sample, which ignores fields that it lacks
             labels = line.model_dump() | {"sample_id": sample_id, "harmful": line.label}
             samples.append(_ADAPTERS[SafetySample].validate_python(labels))
         return samples

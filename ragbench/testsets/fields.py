@@ -334,8 +334,9 @@ def record_fields(
     Args:
         record: fields by name.
         case_fields: names of labels in ragbench's own test sets, which keep their spelling.
-        skip_empty: leave out empty fields. (An empty text under a name of `case_fields` is always left
-            out, unless it is a question or an id.)
+        skip_empty: leave out other tools' empty fields (None, "", [] and {}), except an empty `text`:
+            with it ragbench writes an answer without text. Of the fields in `case_fields`, an empty text
+            is left out in any case, unless it is a question or an id; None, [] and {} stay.
 
     Returns:
         (folded name -> value, True for a record of DeepEval, folded name -> name in the record); a
@@ -349,7 +350,6 @@ def record_fields(
             is_skipped = value == "" and name not in (*QUESTIONS, *IDS, "text")
         else:
             folded_name = _folded_name(str(name))
-            # an empty `text` stays: it marks an answer that ragbench wrote, whose contexts are ids
             is_answer_text = folded_name == "text" and value == ""
             is_skipped = skip_empty and value in (None, "", [], {}) and not is_answer_text
         if is_skipped:
@@ -383,7 +383,8 @@ def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
     The objects are promptfoo's `vars`, the `inputs` and `outputs` of LangSmith and MLflow,
     `expectations`, and `input`. If the record itself has a field of the same name, the nested field is
     dropped. An object in `expected` is replaced by its answer. A text in `inputs` or `outputs` becomes
-    the field `question` or `answer`.
+    the field `question` or `answer`. If no input is named as a question, the first text among the inputs
+    is the question, whatever its name: {"vars": {"topic": "Why?"}} has the question "Why?".
     """
     flat = dict(record)
     for field in ("vars", "inputs", "outputs", "expectations", "input"):

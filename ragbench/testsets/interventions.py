@@ -510,7 +510,8 @@ def _number_near(number: str, rng: random.Random) -> str:
     units = int(plain.replace(".", ""))  # 2.50 is 250 units of 0.01
     is_year = n_decimals == 0 and plain == number and 1000 <= units <= 2100
     limit = 12 if is_year else max(3, units // 3)
-    steps = range(1, min(limit, _MAX_STEP + 1))
+    steps = range(1, min(limit, _MAX_STEP + 1))  # at least 1 and 2
+    # "1" less 2 is "1" again without its sign: the caller draws again
     value = abs(units + rng.choice((-1, 1)) * rng.choice(steps))
     grouping = "," if "," in number else ""
     return f"{value / 10**n_decimals:{grouping}.{n_decimals}f}"

@@ -240,13 +240,14 @@ def _question_of_headings(headings: Sequence[Heading], title: str) -> str:
     nearest_parent = parents[-1:]  # at most one
     names = [_without_markup(each.text) for each in (*nearest_parent, heading)]
     names = [name for name in names if name]
+    # also if no name is left: then the title stands alone, and decides as the last name
     if all(_ANYWHERE.fullmatch(name) for name in names):
         names = [title, *names[-1:]]
     first_name, last_name = names[0], names[-1]
     n_letters = sum(len(term) for term in terms(last_name))
     is_telling = (
         first_name != ""  # a document without a title
-        and heading.level < LONE_LEVEL
+        and heading.level < LONE_LEVEL  # it is marked as a heading
         and n_letters >= _MIN_LETTERS_OF_HEADING
         and n_words(last_name) <= _MAX_WORDS_OF_HEADING
         and "{{" not in heading.text  # a placeholder of a template

@@ -244,7 +244,7 @@ class _Composer(Composer):
         # ruamel.yaml gives an item of a list its number as `index`, and a value the node of its name
         is_name_of_field = parent is not None and index is None
         if is_name_of_field:
-            node.ctag = VersionedResolver.DEFAULT_SCALAR_TAG
+            node.ctag = VersionedResolver.DEFAULT_SCALAR_TAG  # the tag of a text
         return node
 
 

@@ -46,7 +46,7 @@ def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
     left_out = []
     for case, twin in pairs:
         if _conversation(case) not in kept:
-            left_out.append((_question(case), str(twin)))
+            left_out.append((_question(case), str(twin)))  # what is left out has a twin
             continue
         # an id is the name of the conversation and the number of the turn; only the name may be taken
         conversation, mark, turn = case.query_id.partition(TURN_MARK)
@@ -71,7 +71,8 @@ def _kept_conversations(
     for case, twin in pairs:
         candidate = _comparable(other, case)
         twin_cases = [] if twin is None else known.get(twin, [])
-        if not any(_can_replace(each, candidate) for each in twin_cases):
+        is_known = any(_can_stand_for(each, candidate) for each in twin_cases)
+        if not is_known:
             kept.add(_conversation(case))
             # a twin of the next cases
             known.setdefault(_question(case), []).append(candidate)
@@ -100,7 +101,7 @@ def _comparable(dataset: Dataset, case: Case) -> _Comparable:
     return _Comparable(origin_of(case), labels)
 
 
-def _can_replace(known: _Comparable, candidate: _Comparable) -> bool:
+def _can_stand_for(known: _Comparable, candidate: _Comparable) -> bool:
     """Return True if a candidate may be left out because a known case asks the same.
 
     Return True if no person wrote the candidate. Otherwise a person must have written the known case,

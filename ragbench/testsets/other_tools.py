@@ -136,6 +136,7 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     else:
         is_table = path.is_dir() or path.suffix.lower() in TABLES
         content: Any = _rows_of_table(path) if is_table else _parsed(path)
+        # LlamaIndex has its questions in a file next to the predictions
         questions = _questions_of_predictions(content, path)
         rows = rows_of_value(content, form, str(path), questions)
         numbered = enumerate(rows, 1)
@@ -145,7 +146,8 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def rows_of_value(
     content: Any, form: str, source: str, questions: Any = None
 ) -> list[dict[str, Any]]:
-    """Return the records in the value of a JSON or YAML file.
+    """Return the records in the value of a JSON or YAML file: a list of objects, an object that holds
+    such a list, one trace, columns (name -> values), or the output of promptfoo.
 
     Args:
         content: the value.

@@ -115,6 +115,7 @@ def labels_of(record: Mapping[str, Any], case_fields: Collection[str] = ()) -> L
         name = first_name(fields, (*REFERENCES, *ALIAS_LISTS, *ANSWERS))
         renamed["reference_answer"] = name_in_record[name]
     has_own_facts = "gold_facts" in case or "gold_facts" in fields
+    # long texts are whole answers: no other answer would state one literally
     if _are_short(expected.facts) and not has_own_facts:
         case["gold_facts"] = expected.facts
     for name, value in fields.items():  # the other fields are kept unchanged
@@ -177,9 +178,14 @@ def _expected(
 ) -> _Expected:
     """Return the expected answers and texts of a record, as distinct from the output of a system.
 
-    Fields such as `answer` and `contexts` may hold a label or a system's output. They count as
-    labels unless other fields show that the record logs a system. `doubtful` is True if no field
-    shows which of the two they are.
+    Fields such as `answer` and `contexts` may hold a label or a system's output:
+
+    - contexts next to an answer are a system's output, except in DeepEval's records;
+    - contexts without any answer are a label (the texts of the evidence);
+    - an answer is a label, unless the record has a reference answer, or is the log of a system.
+
+    `doubtful` is True if contexts stand next to an answer, and no other field shows whether the two are
+    labels or the output of a system: then neither is taken as a label.
 
     Args:
         fields: fields of the record by name.
@@ -218,11 +224,16 @@ def _expected(
 
 
 def _names_with_a_meaning(fields: Mapping[str, Any], source_name: str) -> set[str]:
-    """Return the names of fields that are read as labels, or belong to a system's output."""
+    """Return the names of fields that are read as labels, or belong to a system's output: all other
+    fields of a record are kept as they are.
+
+    Args:
+        source_name: the field from which the document of a quote is read.
+    """
     names = {*REFERENCES, *ALIAS_LISTS, *ANSWERS, *CONTEXTS, *EVIDENCE, *SYSTEM_FIELDS}
     names |= {*PASSAGES, *ARES_LABELS, *_LOGGED, *NUGGETS, source_name}
     if is_ares(fields):
-        names.add("document")
+        names.add("document")  # the context, in a record of ARES only
     if _has_any(fields, PASSAGES):
         names |= {*PASSAGE_IDS, *PASSAGE_SCORES}
     return names
@@ -234,7 +245,8 @@ def _take_renamed(
     """Move the question, the id, the type and the facts out of `fields`, which is changed in place.
 
     {"question": "Why?", "qid": "q1"} gives the case {"text": "Why?", "query_id": "q1"}. A label that
-    already has ragbench's own name stays in `fields`, because nothing is to be renamed.
+    already has ragbench's own name stays in `fields`, because nothing is to be renamed. In {"question":
+    "Why?", "text": "A passage."} the field `text` is not the question, and gets a name that says so.
 
     Args:
         fields: folded name -> value.

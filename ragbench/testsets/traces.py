@@ -245,12 +245,13 @@ def _record_of_trace(spans: Sequence[_Span]) -> dict[str, Any]:
     by_stage = grouped(spans, lambda span: span["stage"])
     model_requests = by_stage.get("generate", [])
     outputs = [span["output"] for span in (root, *reversed(model_requests))]
+    # the texts that are answers by the name of their field, and by the role of their message
     answers = [_text_in(output, _ANSWER, _NOT_ANSWERED) for output in outputs]
     answer = next(filter(None, answers), "")  # the first that is not empty
     last_reranker = by_stage.get("rerank", [])[-1:]
     with_contexts = last_reranker or by_stage.get("search") or [root]
     contexts = list(chain.from_iterable(span["documents"] for span in with_contexts))
-    # a trace without an answer has an empty `text`, because an empty `response` counts as missing
+    # An empty `text` is read as an empty answer, an empty `response` as none at all.
     answer_field = "response" if answer else "text"
     whole_answer = root["answer"] or {}  # all fields of the answer, if ragbench wrote the trace
     return {

@@ -190,7 +190,8 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
         labels = case_line(entry_of_case(dataset, replace(case, metadata=metadata)))
         query = {name: labels[name] for name in _QUERY_FIELDS if name in labels}
         queries.append({"_id": case.query_id, **query})
-        others = _other_labels(case, labels, has_relevant=bool(dataset.qrels.get(case.query_id)))
+        is_judged = bool(dataset.qrels.get(case.query_id))
+        others = _labels_beside_beir(case, labels, is_judged=is_judged)
         if others:
             label_lines.append({"query_id": case.query_id, **others})
     return {
@@ -201,7 +202,9 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
     }
 
 
-def _other_labels(case: Case, labels: Mapping[str, Any], *, has_relevant: bool) -> dict[str, Any]:
+def _labels_beside_beir(
+    case: Case, labels: Mapping[str, Any], *, is_judged: bool
+) -> dict[str, Any]:
     """Return the labels of a case that go to case_labels.jsonl: those that BEIR's other files do not hold.
 
     Empty labels are among them: "no document is relevant" is a label, but would look like a missing
@@ -209,10 +212,10 @@ def _other_labels(case: Case, labels: Mapping[str, Any], *, has_relevant: bool) 
 
     Args:
         labels: all labels of the case, by name.
-        has_relevant: True if a document is judged for the question.
+        is_judged: True if the judgements of BEIR have a document for the question.
     """
     others = {name: value for name, value in labels.items() if name not in _IN_OTHER_FILES}
-    if not has_relevant:
+    if not is_judged:
         others["relevant"] = {}
     # an empty answer, unlike a missing one (None), is a label
     if case.reference_answer == "":
