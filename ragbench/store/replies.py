@@ -320,7 +320,7 @@ def _delete_local_copies(keys: Sequence[str]) -> None:
 def _insert_replies(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
     """Insert replies by one statement, and return for each request the reply that the store has now.
 
-    A reply that was stored earlier for the same request stays.
+    A reply that was stored earlier for the same request stays, unless it is damaged.
     """
     rows = [_row_of_reply(request, reply) for request, reply in batch]
     marks_of_row = f"({','.join('?' * len(rows[0]))})"
@@ -337,20 +337,20 @@ def _insert_replies(execute: Execute, batch: Sequence[tuple[Request, Reply]]) ->
             inserted_keys.remove(request.key)  # a second reply to this request was not inserted
             kept.append(reply)
         else:
-            kept.append(_reply_kept_before(execute, request, reply))
+            kept.append(_earlier_reply(execute, request, if_damaged=reply))
     return kept
 
 
-def _reply_kept_before(execute: Execute, request: Request, reply: Reply) -> Reply:
+def _earlier_reply(execute: Execute, request: Request, if_damaged: Reply) -> Reply:
     """Return the reply that the store has for a request. If the stored reply is damaged, replace it by
-    `reply`, and return that.
+    `if_damaged`, and return that.
     """
     query = f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?"  # nosec B608: our columns
     [(*fields, checksum)] = execute(query, (request.key,))
     if checksum == _checksum(request.key, Reply(*fields)):
         return Reply(*fields)
     execute("DELETE FROM reply WHERE key = ?", (request.key,))
-    return _insert_replies(execute, [(request, reply)])[0]
+    return _insert_replies(execute, [(request, if_damaged)])[0]
 
 
 @contextmanager
@@ -358,19 +358,22 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     """Hold the right to send the request with this key during the block, so that a reply is not
     paid for twice.
 
-    Threads of any process that would send the same request wait here.
+    Threads of any process that would send the same request wait here. The right is released when its
+    holder dies.
 
-    The right is a lock of this machine and, if the database is shared, a claim there, too. Both are
-    released when their holder dies.
+    The right is a lock of this machine and, if the database is shared, a claim there, too: the claim
+    excludes other machines, and the lock other processes of this machine while a restart of the
+    database has ended the claims.
 
     Raises:
         InterruptedError: `stop` was set during the wait.
-        StoreError: the reply could not be kept, so it must not be bought; or there is no lock.
+        StoreError: the store cannot be written, so a reply that is paid for would be lost. Or, without a
+            shared database: the lock was not granted, within `_LONGEST_CLAIM_S` seconds or at all.
     """
     stop = stop or threading.Event()
-    database.read(lambda _: None)  # raises if the store cannot be used
+    database.read(lambda _: None)  # raises StoreError if the store cannot be used
     if database.is_shared():
-        _move_to_shared_database()  # raises StoreError if kept replies cannot be written
+        _move_to_shared_database()  # raises StoreError if the database takes no replies now
     with ExitStack() as claims:
         try:
             file = cache_folder() / "locks" / f"reply-{key}.lock"
@@ -383,7 +386,7 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
                 raise StoreError(
                     f"the lock of a request cannot be had ({exc}): {database.advice(exc)}"
                 ) from exc
-        if database.is_shared():  # the lock of this machine outlives a restart of the database
+        if database.is_shared():
             claims.enter_context(database.claimed(key, stop))
         yield
 
@@ -463,10 +466,11 @@ def _stored_replies(keys: list[str], column: str) -> dict[str, list[Reply]]:
 
 
 def _select_replies(keys: Sequence[str], column: str) -> list[tuple[Any, ...]]:
-    """Return the rows of replies that have one of `keys` in a column. A row is (value of the column, key,
-    the fields of `Reply`, checksum).
+    """Return the rows of replies that have one of `keys` in a column: one row per key in the column "key",
+    any number in the column "portable". A row is (value of the column, key, the fields of `Reply`,
+    checksum).
 
-    If a shared database lacks a key, it is looked up in the file of this machine, which has the replies
+    Keys that a shared database lacks are looked up in the file of this machine, which has the replies
     from before the machine shared its store.
     """
     query = (
@@ -474,10 +478,11 @@ def _select_replies(keys: Sequence[str], column: str) -> list[tuple[Any, ...]]:
         f"({','.join('?' * len(keys))})"
     )
     rows = database.rows(query, keys)
-    if database.is_shared() and len(rows) < len(keys) and database.path().exists():
-        in_shared = {row[0] for row in rows}
+    found = {row[0] for row in rows}
+    has_all = found.issuperset(keys)
+    if not has_all and database.is_shared() and database.path().exists():
         local_rows = database.rows(query, keys, local=True)
-        rows += [row for row in local_rows if row[0] not in in_shared]
+        rows += [row for row in local_rows if row[0] not in found]
     return rows
 
 

@@ -45,7 +45,9 @@ _CLAIMS = "CREATE TABLE IF NOT EXISTS claim (key TEXT PRIMARY KEY, holder TEXT N
 _TAKE_OVER = (
     "INSERT INTO claim VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET holder = EXCLUDED.holder"
 )
+"""Inserts the row of a claim, or replaces the row of another holder."""
 _REGISTER = f"{_TAKE_OVER} WHERE claim.holder = EXCLUDED.holder RETURNING key"
+"""Inserts the row of a claim, and returns its key; nothing if there is a row of another holder."""
 _READ_ONLY = "25006"
 _SERVER_AGE = "SELECT EXTRACT(EPOCH FROM now() - pg_postmaster_start_time())"
 _KEEP_ALIVE = (  # so that the server notices a lost machine, and releases its claims
@@ -80,10 +82,12 @@ class SharedDatabase:
             self._engine = engine_of(full_url, process)
             self._autocommit_engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
 
-        # A claim is the right to send a request, so that no two processes pay for the same reply. All
-        # claims of this process are locks of one connection to the database, and end with it.
+        # A claim is the right to send a request, so that no two processes pay for the same reply. It is
+        # a lock of a connection to the database, which ends with the connection, and a row of a table,
+        # which stays until the claim is released. One connection has the locks of all claims of this
+        # process.
         self._lock = threading.Lock()  # held by threads that use the attributes below
-        self._holder = uuid.uuid4().hex  # the name of this process in the table of claims
+        self._holder = uuid.uuid4().hex  # the name of this process in the rows of its claims
         self._claims: sqlalchemy.Connection | None = None  # the connection; None = not open
         self._had_claims = False  # True once it was open: the next connection replaces a lost one
         self._no_claim_before = 0.0  # when the next claim may be made, by time.monotonic()
@@ -92,6 +96,7 @@ class SharedDatabase:
         # of these, the keys that another process has claimed since the connection was lost
         self._not_retaken: set[str] = set()
 
+        # a random text, stored when the tables were created: the same for all processes that use them
         self.identity = self.run(_create_tables, write=True)
         self._patience_s = PATIENCE_S  # the database works: wait longer from now on
 
@@ -124,14 +129,17 @@ class SharedDatabase:
     def _retry_while_gone(self, attempt: Callable[[], Result], stop: threading.Event) -> Result:
         """Return the result of `attempt`; while the database does not answer, try again with back-off.
 
-        The threads of a process wait for one deadline together; once it has passed, each tries once.
+        All threads of the process have the same deadline: `_patience_s` seconds after the first of them
+        noticed that the database is gone. A call after the deadline tries once, then raises. When an
+        attempt of any thread succeeds, the deadline is forgotten.
 
         Raises:
             InterruptedError: `stop` was set.
-            StoreError: the database did not answer until the deadline, or refused a statement.
+            StoreError: the database refused a statement, or did not answer until the deadline
+                (_GoneError).
         """
         pause_s = _POLL_S
-        deadline: float | None = None  # set by the first failure
+        deadline: float | None = None  # set when this call has failed once
         while True:
             try:
                 with self._store_errors():
@@ -140,7 +148,7 @@ class SharedDatabase:
                 now = time.monotonic()
                 if self._gone_since is None:  # no other thread has noticed it yet
                     self._gone_since = now
-                if deadline is None:  # the same for all threads: it counts from the first failure
+                if deadline is None:
                     deadline = self._gone_since + self._patience_s
                 if now >= deadline:
                     raise
@@ -155,40 +163,41 @@ class SharedDatabase:
     def claimed(self, key: str, stop: threading.Event) -> Iterator[None]:
         """Wait for the right to send the request with this key, and hold it during the block.
 
-        The right, a claim, is a lock of the database and a row of the table `claim`. A holder that
-        loses its connection loses the lock, but not the row, and takes the lock again within a second.
-        So if another holder's row is left when the lock is granted here, that holder may only have
-        lost its connection: it gets `_GRACE_S` seconds to take its lock again.
+        The right, a claim, is a lock of the database and a row of the table `claim`. A holder that loses
+        its connection loses the lock, but not the row. If it lives, it takes the lock again within a
+        second; a dead holder leaves its row.
 
         Raises:
             InterruptedError: `stop` was set during the wait.
         """
         key_and_holder = (key, self._holder)  # the holder is this process
-        self._wait_for_claim(key, stop)  # takes the lock
-        # inserts the row, unless there is one of another holder, who did not release the claim
-        is_registered = self.run(lambda execute: execute(_REGISTER, key_and_holder))
-        if not is_registered:
-            self._release(key)  # so that the other holder can take its lock again
+        self._wait_for_lock(key, stop)
+        # a row of another holder, who did not release the claim, is not replaced
+        inserted_rows = self.run(lambda execute: execute(_REGISTER, key_and_holder))
+        if not inserted_rows:
+            # give the other holder, if it lives, the time to take its lock again
+            self._release_lock(key)
             if stop.wait(_GRACE_S):  # True if `stop` was set meanwhile
                 raise InterruptedError(_STOPPED)
-            self._wait_for_claim(key, stop)
-            self.run(lambda execute: execute(_TAKE_OVER, key_and_holder))  # replaces the row
+            # the lock is granted when the other holder is dead, or has released the claim
+            self._wait_for_lock(key, stop)
+            self.run(lambda execute: execute(_TAKE_OVER, key_and_holder))
         try:
             yield
         finally:
             with suppress(StoreError):  # then the next process waits for `_GRACE_S`
                 query = "DELETE FROM claim WHERE key = ? AND holder = ?"
                 self.run(lambda execute: execute(query, key_and_holder), wait=False)
-            self._release(key)
+            self._release_lock(key)
 
-    def _wait_for_claim(self, key: str, stop: threading.Event) -> None:
-        """Claim a key; raises InterruptedError if `stop` is set during the wait."""
+    def _wait_for_lock(self, key: str, stop: threading.Event) -> None:
+        """Take the lock of a key; raises InterruptedError if `stop` is set during the wait."""
         while not self._retry_while_gone(lambda: self._try_claim(key), stop):
             if stop.wait(_POLL_S):
                 raise InterruptedError(_STOPPED)
 
-    def _release(self, key: str) -> None:
-        """Release the claim of a key. If the claim was lost with a connection, only its record in this
+    def _release_lock(self, key: str) -> None:
+        """Release the lock of a key. If the lock was lost with a connection, only its record in this
         process is deleted.
         """
         with self._lock:
@@ -200,13 +209,15 @@ class SharedDatabase:
             try:
                 self._claims.exec_driver_sql(query, (_lock_number(key),))
             except SQLAlchemyError:  # the lost connection has ended the claim
-                self._forget_claims()
+                self._drop_claims_connection()
 
     def _try_claim(self, key: str) -> bool:
-        """Try to claim a key, and return True if it succeeded.
+        """Try to take the lock of a key, and return True if it succeeded.
 
-        Return False while another thread or process holds the claim, or, after a restart of the
-        database, might take its claim again.
+        Return False while another thread or process holds the lock, or, after a restart of the database,
+        might take its lock again.
+
+        While this process holds any lock, a thread, the keeper, replaces the connection if it is lost.
         """
         with self._lock:
             # Another thread holds it. The server cannot tell threads apart: it would grant the lock
@@ -225,7 +236,7 @@ class SharedDatabase:
             return is_granted
 
     def _ensure_keeper_runs(self) -> None:
-        """Start the thread that keeps the claims, unless it runs."""
+        """Start the keeper, the thread of `_keep_claims`, unless it runs."""
         if self._keeper is None or not self._keeper.is_alive():
             self._keeper = threading.Thread(target=self._keep_claims, daemon=True)
             self._keeper.start()
@@ -236,10 +247,11 @@ class SharedDatabase:
         """
         if self._claims is not None:
             return self._claims
-        return self._open_claims_connection()
+        return self._connect_and_claim_held_keys()
 
-    def _open_claims_connection(self) -> sqlalchemy.Connection:
-        """Open the connection that holds the claims, claim the held keys again on it, and return it.
+    def _connect_and_claim_held_keys(self) -> sqlalchemy.Connection:
+        """Open the connection that holds the claims, claim the held keys again on it, and return it. Keys
+        that another process has claimed since stay in `_not_retaken`.
 
         A restart of the database ends the claims of all processes. So that each process can claim its held
         keys again, this one makes no new claim for `_GRACE_S` seconds after a restart.
@@ -250,10 +262,10 @@ class SharedDatabase:
             connection.exec_driver_sql(_KEEP_ALIVE)
             # the seconds since the server was started
             server_age_s = float(connection.exec_driver_sql(_SERVER_AGE).scalar() or 0.0)
-            self._not_retaken = set(self._held)  # the next call removes those that it claims again
+            self._not_retaken = set(self._held)  # the next call removes the keys that are granted
             self._retake_lost_claims(connection)
         except SQLAlchemyError:
-            self._forget_claims()
+            self._drop_claims_connection()
             raise
         if self._had_claims:  # a connection was lost, perhaps by a restart just now
             grace_s = _GRACE_S
@@ -280,10 +292,10 @@ class SharedDatabase:
         try:
             return connection.exec_driver_sql(query, values).scalar()
         except SQLAlchemyError:
-            self._forget_claims()
+            self._drop_claims_connection()
             raise
 
-    def _forget_claims(self) -> None:
+    def _drop_claims_connection(self) -> None:
         """Close the connection of the claims, which was lost; `_held` keeps their keys."""
         lost = self._claims
         self._claims = None
@@ -306,24 +318,25 @@ class SharedDatabase:
                     self._reconnect_if_lost()
 
     def _retake_lost_claims(self, connection: sqlalchemy.Connection) -> None:
-        """Claim the keys again whose claims ended with a lost connection."""
+        """Try to claim the keys in `_not_retaken` again, and remove from it those that are granted."""
         for key in sorted(self._not_retaken):
             if self._try_lock(connection, key):
                 self._not_retaken.discard(key)
 
     def _reconnect_if_lost(self) -> None:
-        """Check the connection of the claims by a query, and open a new connection if it is lost.
+        """Check the connection of the claims by a query. If it is lost, open a new connection, on which all
+        held keys are claimed again.
 
-        If it works, try to claim the keys in `_not_retaken` again: their claims ended with an earlier
-        connection, and another process has claimed them since.
+        If it works, try to claim the keys in `_not_retaken` again: another process had them when this
+        connection was opened.
         """
         try:
             connection = self._claims_connection()
             connection.exec_driver_sql("SELECT 1")
             self._retake_lost_claims(connection)
         except SQLAlchemyError:
-            self._forget_claims()
-            self._claims_connection()
+            self._drop_claims_connection()
+            self._connect_and_claim_held_keys()
 
     def _gone_message(self) -> str:
         """Return the message about a database that does not answer, or accepts no writes."""
@@ -400,12 +413,16 @@ def _create_tables(execute: Execute) -> str:
 def _execute(
     connection: sqlalchemy.Connection, query: str, values: Sequence[Any] = ()
 ) -> list[tuple[Any, ...]]:
-    """Execute a statement with "?" for each value, and return its rows; [] if it returns none."""
-    escaped = tuple(map(_escaped, values))
-    cursor = connection.exec_driver_sql(query.replace("?", "%s"), escaped)
+    """Execute a statement with "?" for each value, and return its rows; [] if it returns none.
+
+    The statement has no other "?" and no "%". A text in `values` may have any character: NUL, which
+    PostgreSQL does not store, is escaped in the database.
+    """
+    storable_values = tuple(map(_escape_nul, values))
+    cursor = connection.exec_driver_sql(query.replace("?", "%s"), storable_values)
     if not cursor.returns_rows:
         return []
-    return [tuple(map(_unescaped, row)) for row in cursor]
+    return [tuple(map(_unescape_nul, row)) for row in cursor]
 
 
 def _lock_number(key: str) -> int:
@@ -413,7 +430,7 @@ def _lock_number(key: str) -> int:
     return int(key[:16], 16) - 2**63
 
 
-def _escaped(value: Any) -> Any:
+def _escape_nul(value: Any) -> Any:
     """Escape NUL in a text by a backslash, since PostgreSQL stores no NUL; return other values
     unchanged.
     """
@@ -422,12 +439,12 @@ def _escaped(value: Any) -> Any:
     return value.replace("\\", "\\\\").replace("\0", "\\0")
 
 
-def _unescaped(value: Any) -> Any:
-    """Return the value that `_escaped` has escaped."""
+def _unescape_nul(value: Any) -> Any:
+    """Return the value that `_escape_nul` got."""
     if isinstance(value, str) and "\\" in value:
-        return re.sub(r"\\(.)", _unescaped_character, value)
+        return re.sub(r"\\(.)", _unescape_character, value)
     return value
 
 
-def _unescaped_character(escape: re.Match[str]) -> str:
+def _unescape_character(escape: re.Match[str]) -> str:
     return "\0" if escape[1] == "0" else escape[1]

@@ -127,6 +127,10 @@ def test_what_this_machine_had_paid_for_before_is_found(
     monkeypatch.setenv("RAGBENCH_DATABASE", store)
     replies.store(request(5), reply(5))
     assert replies.lookup_many([request(0), request(5), request(6)]) == [reply(0), reply(5), None]
+    # two origins in the database do not hide the one in the file
+    replies.store(request(5, origin="http://b/v1"), reply(6))
+    elsewhere = [request(number, origin="http://c/v1") for number in (0, 5)]
+    assert replies.lookup_many(elsewhere, any_origin=True) == [reply(0), None]
 
 
 def test_processes_together_never_pass_the_maximum(store: str, tmp_path: Path) -> None:
@@ -226,7 +230,7 @@ def server(
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
     yield server
     if opened := shared._opened.pop((server.url, os.getpid()), None):
-        opened._forget_claims()
+        opened._drop_claims_connection()
         opened._engine.dispose()
     server.stop()
 
