@@ -100,8 +100,9 @@ def judge_audit(
       when the answer loses its second half, or gets sentences without content, a line that names a
       famous model as its author, or an instruction to give the best verdict; in [-1, 1]. Half of the
       answers are the system's, half come from "wrong but fluent", so that verdicts can rise and
-      fall. The texts are in `ragbench.testsets.interventions`. A rise is a fault. After an addition,
-      a fall is a fault by "correctness" alone: padding may well make an answer less relevant.
+      fall. The texts are in `ragbench.testsets.interventions`. A mean rise above the bound is a fault.
+      By "correctness", so is a mean fall as large after one of the three additions; by other criteria
+      an addition may lower the verdict with reason, as padding makes an answer less relevant.
     - "levels reversed", "documents reversed": mean |difference| of the verdicts on the same answers
       when the levels are listed, or the documents shown, in the opposite order.
     - "other language": 1 - the mean verdict on right answers in other languages than the question
@@ -175,9 +176,11 @@ def judge_audit(
     rows = []
     for probe in AUDIT_BOUNDS:  # in the order of the table
         if probe in values_of:
-            # the probe "other language" has built-in questions, the others have those of `plain`
-            is_built_in = probe == "other language"
-            n_questions = len(values_of[probe]) if is_built_in else len(plain)
+            # `_probe_row` averages the values of one question. The probe "other language" has
+            # questions of its own, one per value; the others have those of `plain`, and up to two
+            # values of each.
+            has_own_questions = probe == "other language"
+            n_questions = len(values_of[probe]) if has_own_questions else len(plain)
             rows.append(_probe_row(probe, values_of[probe], audited.meant, n_questions))
     # so that None becomes a missing number
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
@@ -328,8 +331,9 @@ def _probe_values(
 ) -> dict[str, list[float | None]]:
     """Return probe (test of a judge) -> its value for each answer; None for an unscored answer.
 
-    A perfect judge has the value 0 in every probe but "same verdict", which is 1 for an answer with the
-    most frequent verdict.
+    A value is how far the verdict is from the right one, so 0 is best. For a changed answer it is how much
+    the verdict rose: below 0 if it fell. For "same verdict" it is 1 if the answer has the most frequent
+    verdict.
 
     Args:
         scores: group of `_probe_materials` -> the verdict on each of its materials, from 0 to 1.
@@ -338,26 +342,27 @@ def _probe_values(
     """
     unchanged = scores[_UNCHANGED]
     values: dict[str, list[float | None]] = {}
-    # a changed answer: how much better or worse the verdict became
+    # a changed answer: the verdict after the change minus the verdict before
     for probe in ANSWER_CHANGES:
         if probe in scores:
-            values[probe] = _differences(unchanged, scores[probe])
-    # another order: how far the verdict moved
+            values[probe] = _rises(before=unchanged, after=scores[probe])
+    # another order: how far the verdict moved, up or down
     for probe in ("levels reversed", "documents reversed"):
         if probe in scores:
-            changes = _differences(unchanged, scores[probe])
-            values[probe] = [None if change is None else abs(change) for change in changes]
+            rises = _rises(before=unchanged, after=scores[probe])
+            values[probe] = [None if rise is None else abs(rise) for rise in rises]
     # a right answer: how far the verdict is from 1
     for probe in ("right answers", "other language"):
         if scores.get(probe):
             values[probe] = [None if score is None else 1 - score for score in scores[probe]]
-    # a wrong answer: the verdict; by a criterion of the user's own no answer is known to be wrong
+    # a wrong answer: the verdict. By a criterion of the user's own no answer is known to be wrong, not
+    # even an empty one: `_probe_materials` then has no such group
     knows_wrong_answers = "empty answer" in scores
     if knows_wrong_answers:
         values["wrong but fluent"] = list(unchanged[n_plain:])
         values["empty answer"] = list(scores["empty answer"])
     else:
-        values["same verdict"] = _is_most_frequent(unchanged)
+        values["same verdict"] = _ones_where_most_frequent(unchanged)
     return values
 
 
@@ -383,17 +388,19 @@ def _with_levels_reversed(criterion: Criterion) -> Criterion:
 def _materials_with_right_answers(
     plain: Sequence[Material], criterion: Criterion
 ) -> list[Material]:
-    """Return materials with answers that are right by a built-in criterion; [] if no right answers are
-    known.
+    """Return materials with answers that are right by the criterion; [] if no right answers are known.
+
+    The criterion is a built-in one, or has the form of one, or is another wording of one.
     """
     right = []
-    if criterion.form == "claims":
+    if criterion.form == "claims":  # faithfulness: a document supports its own sentences
         for material in plain:
             if material.documents and material.documents[0].strip():
                 right.append(replace(material, answer=_first_sentences(material.documents[0])))
-    elif criterion.form == "facts":
+    elif criterion.form == "facts":  # vital recall: the answer states all facts
         for material in plain:
             right.append(replace(material, answer="\n".join(material.facts)))
+    # `meant`: the name of the criterion, or of the criterion that it is another wording of
     elif criterion.meant in ("correctness", "relevance", "completeness"):
         for material in plain:
             if material.reference:
@@ -407,7 +414,7 @@ def _first_sentences(document: str) -> str:
     return document[spans[0][0] : spans[-1][1]] if spans else document
 
 
-def _is_most_frequent(scores: Sequence[float | None]) -> list[float | None]:
+def _ones_where_most_frequent(scores: Sequence[float | None]) -> list[float | None]:
     """Return 1 for each verdict that is the most frequent one, 0 for others; None without a verdict."""
     scored = [score for score in scores if score is not None]
     if not scored:
@@ -416,14 +423,12 @@ def _is_most_frequent(scores: Sequence[float | None]) -> list[float | None]:
     return [None if score is None else float(score == most_frequent) for score in scores]
 
 
-def _differences(
-    before: Sequence[float | None], after: Sequence[float | None]
-) -> list[float | None]:
-    """Return the change of each verdict; None if either verdict is missing."""
-    changes: list[float | None] = []
+def _rises(before: Sequence[float | None], after: Sequence[float | None]) -> list[float | None]:
+    """Return how much each verdict rose, below 0 if it fell; None if either verdict is missing."""
+    rises: list[float | None] = []
     for first, second in zip(before, after, strict=True):
-        changes.append(None if first is None or second is None else second - first)
-    return changes
+        rises.append(None if first is None or second is None else second - first)
+    return rises
 
 
 _FAULTS = {
@@ -448,7 +453,8 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
     `judge_agreement`, an agreement with people that is not shown to exceed chance is one more fault.
 
     Args:
-        audit: the table of `judge_audit`.
+        audit: the table of `judge_audit`. Its `value` is how far verdicts are from the right ones: 1 on
+            "right answers" means that all of them got the verdict 0.
 
     >>> rows = [("repeated", 0.0, "pass"), ("right answers", 1.0, "fail"), ("wrong but fluent", 0.0, "pass"),
     ...         ("padded", 0.0, "pass")]
@@ -458,6 +464,7 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
     findings = []
     scored = audit.dropna(subset="value")
     value_of = dict(zip(scored["probe"], scored["value"].astype(float), strict=True))
+    # for a criterion whose right answers are known, then for others
     constant = _constant_verdict(value_of)
     if constant is not None:
         findings.append(f"its verdict is {constant:g} on right and on wrong answers")
@@ -514,18 +521,19 @@ def _distances_of_repeats(
 def _probe_row(
     probe: str, values: Sequence[float | None], criterion: str, n_questions: int
 ) -> dict[str, object]:
-    """Return the row of a probe (test of a judge) in the table of `judge_audit`: its mean value with a
-    95 % interval, and the verdict.
+    """Return the row of a probe (test of a judge) in the table of `judge_audit`: its mean value over
+    answers with a 95 % interval, and the verdict.
 
     The verdict is "fail" if the value is shown to exceed the bound of the probe, else "pass"; "unscored"
     if no answer has a value. A failure is shown at an error rate of 5 % over all probes, so the interval
-    that decides is wider than the one in the table.
+    that decides is wider than the one in the table. Both intervals are over questions, since the answers
+    to one question are not independent.
 
     Args:
         probe: its name.
         values: the value of the probe for each answer, None for an unscored one, in the order that
             `_means_of_questions` takes.
-        criterion: the name of the audited criterion.
+        criterion: the name of the audited criterion: by "correctness" a fall may fail a probe, too.
         n_questions: the number of questions that the answers are about.
     """
     scored = [value for value in values if value is not None]
@@ -545,7 +553,8 @@ def _probe_row(
     # changes are from -1 to 1, the values of the other probes from 0 to 1
     interval = _interval_of_changes if probe in ANSWER_CHANGES else _interval_of_fraction
     low, high = interval(means, 0.05)
-    # Bonferroni: the probes share the error rate; one-sided 5 % are two-sided 10 %
+    # Bonferroni: each probe gets an equal part of the error rate. Only one end of the interval is
+    # compared with the bound, and each end has half of the interval's error rate: 10 % for 5 %
     deciding_interval = interval(means, 0.1 / len(AUDIT_BOUNDS))
     is_failed = _exceeds_bound(probe, criterion, deciding_interval)
     return row | {

@@ -55,13 +55,19 @@ def judge(
     in it and writes a new verdict is not recognised (`judge_audit` measures it). The judge sees the
     first 12,000 characters of an answer; the explanation notes a longer one.
 
-    Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer
-    is "abstained" and a failed one "generation_failed" by the criteria that look at the answer
-    (criteria of the context are judged all the same); a criterion that needs a missing reference
-    answer is "no_reference"; if nothing was retrieved, a criterion of the answer that needs contexts
-    is unscored and the context criteria are 0, all "retrieval_empty". A reply is "unreadable" after
-    one attempt at repair; a request without a reply is "judge_failed". An unscored judgement has the
-    value None, never 0.
+    A judgement with another `state` than "scored" has the value None, with one exception:
+
+    - "generation_failed": the answer failed. "abstained": it is empty, an abstention or a refusal. Both
+      only by criteria that look at the answer, which "context_recall" and "context_precision" do not.
+    - "no_reference": the question lacks the reference answer or the facts that the criterion needs.
+    - "retrieval_empty": nothing was retrieved, and the criterion needs contexts. The exception: by
+      "context_recall" and "context_precision" the value is 0.
+    - "unreadable": the judge's reply cannot be read, also after one attempt at repair.
+    - "judge_failed": the judge returned no reply.
+    - "excluded": the verdict is a level without a value, such as a wrong reference ("correctness").
+    - "no_claims": the answer has no claim ("faithfulness").
+
+    No request is sent for the first four.
 
     Args:
         answers: from `generate_answers` or any system; several answers to one question are allowed.
@@ -72,9 +78,9 @@ def judge(
             need no judge.
         dataset: the questions and reference answers.
         chunks: the chunks that the answers' contexts name; not used by "correctness" and "relevance".
-        combine_criteria: ask about all criteria of an answer in one request. The three default
-            criteria then take about a sixth fewer tokens, but verdicts influence each other (halo),
-            and a reply that is cut loses all of them.
+        combine_criteria: ask about all criteria of an answer in one request. Correctness, faithfulness
+            and relevance then take about a sixth fewer tokens, but verdicts influence each other
+            (halo), and a reply that is cut loses all of them.
         allow_same_model: issue no warning if the judge also wrote the answers.
         concurrency, timeout_s: as in `generate_many`.
 
@@ -200,7 +206,7 @@ def computed_value(
     The value is None if the function returns None; the reason is "" if it returns a value alone.
 
     Raises:
-        DataError: the function fails, or returns something else than a value from 0 to 1, None or
+        DataError: the function fails, or returns something else than a number from 0 to 1, None or
             (value, reason).
     """
     where = f"criterion {criterion.name!r}, query {query_id!r}"
@@ -216,8 +222,9 @@ def computed_value(
         value, reason = returned, ""
     if value is None:
         return None, str(reason)
-    number = returned_number(value)
-    if not 0 <= number <= 1:
+    number = returned_number(value)  # NaN for a text, a list and the like
+    is_in_range = 0 <= number <= 1  # False for NaN
+    if not is_in_range:
         raise DataError(
             f"{where}: the function returned {returned!r}; expected a value from 0 to 1, None, or "
             "(value, reason)"
@@ -250,11 +257,11 @@ def judgeable(
 def _judge_without_request(
     answer: Answer, material: Material, criterion: Criterion
 ) -> Judgement | None:
-    """Return the judgement of an answer if no judge is needed for it; None if one is.
+    """Return the judgement of an answer if no judge is needed for it; None if a judge is needed.
 
-    A failed answer, an abstention, and an answer without the reference that the criterion needs get no
-    score. If nothing was retrieved, an answer gets no score by a criterion that needs the contexts,
-    unless the criterion is about the contexts alone: then it gets 0.
+    A failed answer, an abstention, and an answer without the reference or facts that the criterion needs
+    get no score. If nothing was retrieved and the criterion needs contexts, the score is 0 by a criterion
+    about the contexts alone; a criterion about the answer gives no score.
     """
 
     def unscored(state: str, explanation: str) -> Judgement:
@@ -273,10 +280,10 @@ def _judge_without_request(
         return unscored("no_reference", "the question has no reference answer")
     if "facts" in criterion.needs and not material.facts:
         return unscored("no_reference", "the question has no vital facts")
-    # the earlier turns of a conversation count as a document
-    has_turns = criterion.form in SUPPORT_FORMS and bool(material.history)
-    is_without_contexts = not material.documents and not has_turns
-    if "contexts" not in criterion.needs or not is_without_contexts:
+    # a claim or statement may also be supported by the earlier turns of a conversation
+    turns_count = criterion.form in SUPPORT_FORMS and bool(material.history)
+    has_contexts = bool(material.documents) or turns_count
+    if has_contexts or "contexts" not in criterion.needs:
         return None
     if is_of_answer:
         explanation = "nothing was retrieved, so nothing can support the answer"
@@ -288,11 +295,15 @@ def _judge_without_request(
 def no_answer(answer: Answer) -> str:
     """Return why the text of an `Answer` answers nothing (it is empty, a refusal or an abstention); "" if
     it is an answer.
+
+    It is a refusal or an abstention if the system reports it, in `outcome` or `flags`, or if the text
+    reads like it.
     """
     if not answer.text.strip():
         return "the answer is empty"
-    outcome = str(answer.outcome if answer.abstained else read_outcome(answer.text))
-    if outcome == "blocked" or GUARDRAIL_BLOCKED in answer.flags:
+    outcome = answer.outcome if answer.abstained else read_outcome(answer.text)
+    is_refusal = outcome == "blocked" or GUARDRAIL_BLOCKED in answer.flags
+    if is_refusal:
         return "the answer is a refusal"
     if outcome == "no_results":
         return "the answer is an abstention"

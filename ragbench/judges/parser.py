@@ -307,7 +307,9 @@ def _objects_in(text: str, *, cut: bool) -> list[tuple[Mapping[str, Any], int, i
 
 
 def _bare_json(text: str) -> str:
-    """Return a text in the form in which objects are compared: without blanks and quotation marks."""
+    """Return a text in the form in which objects are compared: without blanks and quotation marks, in
+    small letters.
+    """
     return re.sub(r"[\s'\"“”‘’]", "", text).casefold().replace(",}", "}")
 
 
@@ -316,20 +318,21 @@ def _check_copies(
     objects: Sequence[tuple[Mapping[str, Any], int, int]],
     shown: Sequence[str],
 ) -> None:
-    """Raise UnreadableError if the judge copied its verdict from a text that it was shown, since the
-    judged answer may have planted it there.
+    """Raise UnreadableError if a JSON object of the reply, or the object in it for the criterion, also
+    stands in a text that the judge was shown: the judged answer may have planted the verdict.
 
     Args:
         criterion: the criterion of the verdict.
         objects: the JSON objects of the reply, each with its start and end.
-        shown: the texts that the judge was shown, in the form of `_bare_json`.
+        shown: the texts that the judge was shown, without blanks and quotation marks and in small
+            letters (`_bare_json`), as objects are compared with them.
     """
     if not shown:
         return
     for item, _start, _end in objects:
-        # the verdict is the object itself, or its value for the criterion
-        verdict = item.get(criterion.name.casefold())
-        for candidate in (item, verdict):
+        # {"correctness": {"verdict": "yes"}}: the inner object may be the copy; a word alone is no copy
+        inner = item.get(criterion.name.casefold())
+        for candidate in (item, inner):
             if not isinstance(candidate, Mapping):
                 continue
             written = _bare_json(json.dumps(candidate, ensure_ascii=False))
@@ -346,33 +349,37 @@ def _read_verdict(
     *,
     alone: bool,
 ) -> BaseModel:
-    """Return the verdict on a criterion in a reply.
+    """Return the verdict on a criterion in a reply: the last one in a JSON object.
 
-    A reply may have several verdicts on it, in JSON objects and in words. The last JSON object with one
-    counts, on two conditions: all the others make the same decision (only their reasons may differ), and
-    one of the objects is the judge's own: the reply begins or ends with it. An object inside of prose may
-    be a quotation of the judged text.
+    There are two conditions:
+
+    - All verdicts in the reply, in objects and in words, make the same decision. Their reasons may
+      differ.
+    - The reply begins or ends with an object that has a verdict. Any other object may be a quotation of
+      the judged text.
+
+    {"verdict": "yes"} on a line after the prose is read; `The text says {"verdict": "yes"} itself.` is not.
 
     Args:
         criterion: the criterion.
         text: the reply, without a fence and the judge's thoughts.
         objects: (object, start, end) for each JSON object in `text`; its keys are in small letters.
-        alone: True if the request has no other criterion; a verdict may then lack the criterion's
-            name.
+        alone: True if the request has no other criterion. Then {"verdict": "yes"} is a verdict, too; else
+            only {"correctness": {"verdict": "yes"}}, with the criterion's name, is one.
 
     Raises:
         UnreadableError: the verdict is missing, incomplete, contradicted, or may be a quotation.
     """
     name = criterion.name
     spans = [(start, end) for _, start, end in objects]
-    candidates: list[object] = []
-    is_own = False  # True if the reply states a candidate itself, and does not quote it
-    # `stated` gives for each object True if the reply begins or ends with it
+    candidates: list[object] = []  # what may be a verdict on the criterion
+    is_any_stated = False
+    # `stated` returns for each object True if the reply begins or ends with it
     for (item, _, _), is_stated in zip(objects, stated(text, spans), strict=True):
         candidates_in_object = _candidates_in(item, criterion, alone=alone)
         candidates += candidates_in_object
         if is_stated and candidates_in_object:
-            is_own = True
+            is_any_stated = True
     words = _text_outside(text, spans)  # the prose of the reply
     if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
@@ -387,7 +394,7 @@ def _read_verdict(
     decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
     if any(decision != decisions[-1] for decision in decisions):
         raise UnreadableError(f"it has verdicts on {name} that disagree")
-    if not is_own:
+    if not is_any_stated:
         raise UnreadableError(
             f"it neither begins nor ends with its verdict on {name}, which may be a quotation"
         )
@@ -436,7 +443,7 @@ def _validate(criterion: Criterion, candidate: object) -> BaseModel:
     """
     main_field = VERDICT_FIELDS[criterion.form]
     fields = candidate if isinstance(candidate, Mapping) else {main_field: candidate}
-    fields = _split_checks(fields, main_field)
+    fields = _split_checks(fields, main_field)  # if a list has claims with their checks in one
     try:
         return _model_of_verdict(criterion).model_validate(fields)
     except ValidationError as exc:
@@ -478,20 +485,29 @@ _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
 def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
-    """Return the verdicts that a reply states in words: after a label ("Verdict: true", "score: 0.5"),
-    or as the first word of the text ("True, because ..."). Only levels and scores are looked for.
+    """Return the levels or scores that a reply states in words: after a label, or a level as the first
+    word of the text. [] for criteria of other forms.
+
+    "True, because ..." -> ["True"]; "Verdict: no" -> ["no"]
+
+    >>> from ragbench.judges.criterion import BUILT_IN
+    >>> _verdicts_in_words(BUILT_IN["relevance"], "Final score: 0.5 out of 1")
+    ['0.5']
     """
     name = re.escape(criterion.name)
     if criterion.form == "score":
+        # the pattern's only group is the number
         return re.findall(rf"\b{_SCORE.replace('{name}', name)}\b", text, re.IGNORECASE)
     if criterion.form != "level":
         return []
-    level_words = {*criterion.levels}
-    synonyms = {*chain.from_iterable(_SYNONYMS)}  # of yes and of no
-    if level_words & synonyms:
-        level_words |= synonyms
+    words = {*criterion.levels}
+    words_for_yes_or_no = {*chain.from_iterable(_SYNONYMS)}
+    # a level that means yes or no may be written as any such word; a word that means no level at all
+    # makes the reply unreadable
+    if words & words_for_yes_or_no:
+        words |= words_for_yes_or_no
     # so that "partly correct" is found as a whole, and not "partly"
-    longest_first = sorted(level_words, key=len, reverse=True)
+    longest_first = sorted(words, key=len, reverse=True)
     level = f"({'|'.join(map(re.escape, longest_first))})"
     label = rf"(?:final )?(?:verdict|{name})(?: is)?[^\w\n]+"
     at_start = re.findall(rf"\A[^\w\n]*{level}\s*[,.:;!]", text, re.IGNORECASE)
@@ -623,26 +639,28 @@ def _score_support(
     names: Sequence[str],
     texts: Sequence[str],
 ) -> Scored:
-    """Return the fraction of supported claims, with an explanation that lists them.
+    """Return the fraction of different claims that are supported, with an explanation that lists them.
 
     If a claim is repeated, its last verdict counts.
 
-    A claim is supported if its quote is in the document that the judge names, or in another one. A
-    claim whose quote no document has is unsupported, and its quote is listed as invented.
+    A claim is supported if the judge finds it supported, and its quote is in the document that the judge
+    names, or in another one. A quote that no document has is listed as invented, and its claim counts as
+    unsupported.
 
     Args:
         noun: "claim" or "statement".
-        claims: the claims.
+        claims: one or more claims.
         checks: the judge's verdict on each claim, by its number from 1.
         names: the ids of the documents.
         texts: the texts of the documents, in the same order.
 
     Raises:
-        UnreadableError: a claim has no check, or a check contradicts itself.
+        UnreadableError: a claim has no check; or the judge finds it supported without a quote, or by a
+            document that was not shown.
     """
     ordered_checks = _checks_in_order(noun, claims, checks)
     for check in ordered_checks:
-        _check_evidence(noun, check, len(names))
+        _refuse_without_evidence(noun, check, len(names))
     check_of: dict[str, tuple[str, Check]] = {}  # the last of equal claims
     for claim, check in zip(claims, ordered_checks, strict=True):
         check_of[_normalised(claim)] = (claim, check)
@@ -697,7 +715,7 @@ def _checks_in_order(noun: str, claims: Sequence[str], checks: Sequence[Check]) 
     return [check_of[number] for number in range(1, len(claims) + 1)]
 
 
-def _check_evidence(noun: str, check: Check, n_documents: int) -> None:
+def _refuse_without_evidence(noun: str, check: Check, n_documents: int) -> None:
     """Raise UnreadableError if the judge finds a claim supported, but by a document that was not shown, or
     without a quote.
     """

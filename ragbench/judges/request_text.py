@@ -40,6 +40,7 @@ def write_request(
     """
     # the texts that any criterion shows, of "answer", "reference", "contexts" and "facts"
     shown = frozenset[str]().union(*(criterion.shows for criterion in criteria))
+    # the texts as the judge sees them: a long answer or conversation is cut
     seen = _reduce_to_shown(material, shown)
     reply = reply[-_MAX_SHOWN_REPLY:]  # its end, where the verdict should be
     code = _code_of_tags(seen, reply, criteria)
@@ -52,7 +53,7 @@ def write_request(
         # a claim may be supported by an earlier turn: it is cited by the number after the last document
         if any(criterion.form in SUPPORT_FORMS for criterion in criteria):
             parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(seen.documents) + 1)))
-    is_answer_cut = "answer" in shown and seen.answer != material.answer
+    is_answer_cut = "answer" in shown and len(material.answer) > MAX_ANSWER
     parts += _material_parts(seen, shown, code, is_answer_cut=is_answer_cut)
     # the task of the judge, and the form of its reply
     if len(criteria) == 1:
@@ -77,8 +78,8 @@ def _material_parts(
     """Return the paragraphs of a request that hold the question and the material shown with it.
 
     Args:
-        seen: the texts; those that are not shown are empty.
-        shown: the names of those that are shown: "answer", "reference", "contexts", "facts".
+        seen: the texts; a text that is not shown is empty.
+        shown: the names of the texts that are shown, of "answer", "reference", "contexts" and "facts".
         code: the code of the tags around each text.
         is_answer_cut: state that only the beginning of the answer is shown.
     """
@@ -100,15 +101,14 @@ def _material_parts(
             f"Answer to judge; the numbers in brackets cite "
             f"documents:\n{fence('answer', seen.answer, code)}{note}"
         )
-        parts += name_language(seen.question, seen.answer)
+        parts += name_language(seen.question, seen.answer)  # nothing if it is English
     return parts
 
 
 def _reduce_to_shown(material: Material, shown: Set[str]) -> Material:
-    """Return a material without the texts that the judge does not see.
-
-    The material keeps the question, the latest messages before it, and the texts named in `shown`
-    ("answer", "reference", "contexts", "facts"). A long answer is cut.
+    """Return a material with the texts that the judge sees: the question, the latest messages before it,
+    and the texts named in `shown` ("answer", "reference", "contexts", "facts"). A long answer is cut at
+    `MAX_ANSWER` characters.
     """
     return replace(
         material,
