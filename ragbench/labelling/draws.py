@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, check_known, warn_user
 from ragbench.evaluation import Result, Results
-from ragbench.labelling.items import LabelItem, is_labelled, items_by_query, scale_of
+from ragbench.labelling.items import LabelItem, is_answer_criterion, items_by_query, scale_of
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
 from ragbench.labelling.sheet import COLUMNS, load_labels, read_sheet, source_code
 from ragbench.metrics import score_run
@@ -68,10 +68,11 @@ def trust(
             that the results have, or a ranking measure of documents ("nDCG@10").
         margin: a difference that does not matter.
         alpha: probability that the interval is wrong.
-        dataset: for a ranking measure, the documents and the existing labels.
-        grades: for a ranking measure, grades of all documents that count, such as those of
-            `ragbench.labelling.judge_relevance`, which adds a model's to people's. None means the
-            labels of the dataset; without a dataset, the results' scores.
+        dataset: for a ranking measure, the documents and the existing labels. Without it, the scores in
+            the results predict people's labels.
+        grades: for a ranking measure with `dataset`, grades of all documents that count, such as those
+            of `ragbench.labelling.judge_relevance`, which adds a model's to people's. None means the
+            labels of the dataset.
 
     Raises:
         ConfigError: there are more than two results, or the criterion or measure is unknown.
@@ -91,8 +92,9 @@ def trust(
     )
     if len(results) == 1:  # there is nothing to decide, only a mean to state
         return replace(estimate, decision="mean", more=None, decided_after=None)
-    is_lower_better = is_labelled(criterion) and not higher_is_better(f"llm_{criterion}")
-    # the estimate takes a higher value for the better one
+    is_lower_better = is_answer_criterion(criterion) and not higher_is_better(f"llm_{criterion}")
+    # the estimate takes a higher value for the better one. The difference keeps its sign; only the
+    # word for it is turned
     opposite = {"better": "worse", "worse": "better"}
     if is_lower_better and estimate.decision in opposite:
         return replace(estimate, decision=opposite[estimate.decision])
@@ -107,7 +109,7 @@ def _label_differences(
     """
     if labels is None or not len(labels):
         return pd.Series(dtype=float)
-    if is_labelled(criterion):
+    if is_answer_criterion(criterion):
         return _answer_label_differences(results, labels, criterion)
     return _document_label_differences(results, labels, criterion, dataset)
 
@@ -123,7 +125,7 @@ def _load_sheets(
     paths: str | Path | Sequence[str | Path], results: Sequence[Result], criterion: str
 ) -> pd.DataFrame:
     """Return the labels of sheets; labels of answers only if the results have the answer now."""
-    if not is_labelled(criterion):  # labels of documents
+    if not is_answer_criterion(criterion):  # labels of documents
         return load_labels(paths)
     return load_labels(paths, answers={result.name: result.answers for result in results})
 
@@ -144,8 +146,9 @@ def draw_items(
     question in the draw ("drawn 7").
 
     The questions are in an order (see `draw_order`) in which the first ones represent all questions,
-    wherever labelling ends. Items that the annotator was given are not drawn again; questions that
-    another annotator was given come first.
+    wherever labelling ends. Questions that were drawn earlier come first, such as those of another
+    annotator. A question is left out if this annotator was given all its items; else it is returned with
+    all of them, and `label_sheet` adds those that the sheet lacks.
 
     Args:
         results: one or two.
@@ -153,7 +156,8 @@ def draw_items(
             a document among the first k that has no label.
         dataset: the questions, with reference answers.
         chunks: configuration -> the chunks that its answers were made from, shown as context.
-        grades: as in `trust`.
+        grades: for a ranking measure, grades of all documents that count; None means the labels of the
+            dataset.
         sheet: the sheet with earlier draws, "" for none.
 
     Raises:
@@ -162,7 +166,7 @@ def draw_items(
         DataError: nothing can be labelled.
     """
     proxies = proxy_differences(results, criterion, dataset, grades).proxies
-    if is_labelled(criterion):
+    if is_answer_criterion(criterion):
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
@@ -173,11 +177,11 @@ def draw_items(
     rows["number"] = rows["picked"].str.extract(_DRAWN, expand=False)
     drawn_rows = rows.dropna(subset=["number"])
     order = [query_id for query_id in draw_order(proxies, seed=seed) if query_id in items]
-    # question -> number, the questions of earlier draws first
+    # question -> its number in the draw, the questions of earlier draws first, with their old numbers
     number_of = _numbers_in_draw(drawn_rows, order)
 
     ids_of_annotator = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
-    next_questions = []  # those with an item that the annotator was not given yet
+    next_questions = []  # with an item that the annotator was not given yet
     for query_id in number_of:
         if any(item.item_id not in ids_of_annotator for item in items.get(query_id, [])):
             next_questions.append(query_id)
@@ -249,7 +253,7 @@ def open_items(
 
 def _criterion_of_rows(criterion: str) -> str:
     """Return the criterion in the rows of a sheet: "document" for a ranking measure."""
-    return criterion if is_labelled(criterion) else "document"
+    return criterion if is_answer_criterion(criterion) else "document"
 
 
 class ProxyDifferences(NamedTuple):
@@ -272,17 +276,24 @@ def proxy_differences(
 ) -> ProxyDifferences:
     """Return for each question the difference of two results by proxies; for one result, its values.
 
-    A proxy is a measure that is known without people's labels, such as a judge's verdict. Questions
-    that need no label are `settled`: both results have the same answer. For a ranking measure, a
-    question is settled if all its documents are labelled in `dataset`. Without `dataset` no question
-    is, and the proxy is the measure as the results have it.
+    A proxy is a measure that is known without people's labels, such as a judge's verdict. A question that
+    needs no label is settled: both results have the same answer or, for a ranking measure, all documents
+    that it looks at have a label in `dataset`.
+
+    Args:
+        results: one or two.
+        criterion: a criterion of answers, or a ranking measure such as "nDCG@10".
+        dataset: for a ranking measure, has the existing labels. Without it no question is settled, and
+            the proxy is the score in the results.
+        grades: for a ranking measure with `dataset`, the labels by which the proxy is computed; None
+            means the labels of the dataset.
 
     Raises:
         ConfigError: there are more than two results, or the criterion is unknown.
     """
     if not 1 <= len(results) <= 2:
         raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
-    if is_labelled(criterion):
+    if is_answer_criterion(criterion):
         return _answer_proxies(results, criterion)
     check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
     if dataset is not None:
@@ -293,11 +304,13 @@ def proxy_differences(
 
 
 def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferences:
-    """Return `proxy_differences` for a criterion of answers.
+    """Return for each question the difference of two results by the proxies of a criterion of answers; for
+    one result, its values. A proxy is a measure that is known without people's labels.
 
     For most criteria a missing answer counts 0, and a question with two answers of the same text is
     settled: its difference is 0, and it needs no label. If the criterion is about an answer's documents
-    (faithfulness), only questions that both systems answered count, and all of them need a label.
+    (faithfulness), only questions that both systems answered count, and all of them need a label. With one
+    result no question is settled.
     """
     needs_both = scale_of(criterion).by_documents
     texts = [_answer_texts(result) for result in results]  # question -> answer
@@ -309,14 +322,14 @@ def _answer_proxies(results: Sequence[Result], criterion: str) -> ProxyDifferenc
     if not needs_both:
         for frame, text_of in zip(frames, texts, strict=True):
             has_no_answer = ~frame.index.isin([*text_of])
-            frame[has_no_answer] = 0.0  # sets every proxy of these questions
+            frame.loc[has_no_answer, :] = 0.0
     differences = _differences_by_proxy(frames)
     if needs_both or len(results) == 1:
         return ProxyDifferences(differences, settled=[])
     first, second = texts
-    # without a label: the same text gets the same verdict
-    is_same = np.array([first.get(i) == second.get(i) for i in differences.index], dtype=bool)
-    return ProxyDifferences(differences[~is_same], settled=[0.0] * int(is_same.sum()))
+    # the same text gets the same verdict (each question has an answer in at least one result)
+    is_settled = np.array([first.get(i) == second.get(i) for i in differences.index], dtype=bool)
+    return ProxyDifferences(differences[~is_settled], settled=[0.0] * int(is_settled.sum()))
 
 
 def _differences_by_proxy(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -335,8 +348,9 @@ def _questions_to_label(
 ) -> list[str]:
     """Return the questions that can be labelled.
 
-    These questions were asked in every result, and answered in at least one. If the results have a
-    proxy (a measure that is known without people's labels), the questions have a value of one, too.
+    These questions were asked in every result, and answered in at least one. If the results have proxies
+    (measures that are known without people's labels), at least one result also has a value of at least one
+    proxy for the question.
 
     Args:
         results: one result or two.
@@ -345,14 +359,14 @@ def _questions_to_label(
         needs_both: a question counts only if every result answered it.
     """
     has_proxies = frames[0].shape[1] > 0
-    with_proxy: set[str] = set()
+    with_value: set[str] = set()  # of any proxy in any result
     for frame in frames:
-        with_proxy.update(frame.dropna(how="all").index)
+        with_value.update(frame.dropna(how="all").index)
     all_or_any = all if needs_both else any
     query_ids = []
     for query_id in _shared_questions(results):
         is_answered = all_or_any(query_id in text_of for text_of in texts)
-        is_scored = query_id in with_proxy or not has_proxies
+        is_scored = query_id in with_value or not has_proxies
         if is_answered and is_scored:
             query_ids.append(query_id)
     return query_ids
@@ -378,46 +392,48 @@ def _scored_columns(results: Sequence[Result], measures: Sequence[str]) -> list[
 def _document_proxies(
     results: Sequence[Result], measure: str, dataset: Dataset, grades: Qrels
 ) -> ProxyDifferences:
-    """Return `proxy_differences` for a ranking measure such as nDCG@10.
+    """Return for each question the difference of two results by a ranking measure such as nDCG@10, computed
+    with the labels in `grades`; for one result, its value.
 
-    The proxy (the value without people's labels) is the measure by the labels in `grades`. A question
-    needs people's labels if a document among the first k of any result has no label in the dataset;
-    else its difference is settled. The proxy's name states the fraction of the first result's
-    documents that people have judged.
+    A question needs people's labels if a document among the first k of any result has no label in the
+    dataset; else its difference is settled. The name of the proxy, the measure without people's further
+    labels, states the fraction of the first result's documents that people have judged.
     """
     # query_id -> the documents among the first k of any result that have no label in the dataset
     unlabelled = unjudged(dataset, [result.run for result in results], measure)
-    needs_labels = np.array([bool(doc_ids) for doc_ids in unlabelled.values()], dtype=bool)
     all_grades = {query_id: grades.get(query_id, {}) for query_id in unlabelled}
     differences = _measure_differences(results, measure, all_grades)
 
     # the mean fraction of the first result's first k documents that people have judged
     k = measure.rpartition("@")[2]
     people_grades = {query_id: dataset.qrels.get(query_id, {}) for query_id in unlabelled}
-    judged = _measure_differences(results[:1], f"Judged@{k}", people_grades)
+    judged = _measure_values(results[0], f"Judged@{k}", people_grades)
     name = f"{measure} by the labels at hand (people's: Judged@{k} {judged.mean():.2f})"
 
+    needs_labels = np.array([bool(unlabelled[i]) for i in differences.index], dtype=bool)
     settled = differences[~needs_labels].tolist()
     return ProxyDifferences(differences[needs_labels].to_frame(name), settled)
 
 
 def _measure_differences(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Series[float]:
     """Return question -> the difference of a ranking measure by the labels `qrels`, second result minus
-    first; for one result, question -> its value.
+    first; for one result, question -> its value. An unscored question counts 0.
+    """
+    return _last_minus_first([_measure_values(result, measure, qrels) for result in results])
 
-    An unscored question counts 0. Without labels, return an empty series.
+
+def _measure_values(result: Result, measure: str, qrels: Qrels) -> pd.Series[float]:
+    """Return question -> the value of a ranking measure by the labels `qrels`, 0 if it is unscored; an
+    empty series without labels.
     """
     if not qrels:
         return pd.Series(dtype=float)
-    values = []
-    for result in results:
-        scores = score_run(qrels, result.run, [measure])
-        values.append(scores.set_index("query_id")["value"].fillna(0.0))
-    return _last_minus_first(values)
+    scores = score_run(qrels, result.run, [measure])
+    return scores.set_index("query_id")["value"].fillna(0.0)
 
 
 def _last_minus_first(values: Sequence[_Values]) -> _Values:
-    """Return the difference of the two, or the only one."""
+    """Return the second values minus the first; the values themselves if they are the only ones."""
     return values[0] if len(values) == 1 else values[1] - values[0]
 
 
@@ -479,7 +495,8 @@ def _answer_label_differences(
     results: Sequence[Result], labels: Any, criterion: str
 ) -> pd.Series[float]:
     """Return question -> the difference of people's labels, second result minus first, in the order
-    of the draw; for one result, question -> the label of its answer.
+    of the draw; for one result, question -> the label of its answer. The label of an answer is the mean
+    over annotators.
 
     Only questions count whose answers all have a label, up to the first drawn question with an answer
     that has none.
@@ -491,9 +508,11 @@ def _answer_label_differences(
         table = table[is_of_result].assign(configuration=names[0])
     is_of_results = table["configuration"].isin(names) & table["query_id"].isin(results[0].queries)
     _check_any_of_results(is_of_results, labels, results)
-    completely_labelled = _mean_labels(table, results, criterion).dropna()
-    query_ids = _drawn_until_first_gap([*completely_labelled.index], table)
-    mean_labels = completely_labelled.loc[query_ids]
+    # a row per question and a column per result; without the questions that lack a label
+    mean_labels = _mean_labels(table, results, criterion).dropna()
+    # from `table` only the number of each question in the draw is used
+    query_ids = _drawn_until_first_gap([*mean_labels.index], table)
+    mean_labels = mean_labels.loc[query_ids]
     return _last_minus_first([mean_labels[name] for name in names])
 
 
@@ -535,7 +554,8 @@ def _names(results: Sequence[Result]) -> str:
 def _document_label_differences(
     results: Sequence[Result], labels: Any, measure: str, dataset: Dataset | None
 ) -> pd.Series[float]:
-    """Return question -> the difference of a ranking measure by people's relevance labels.
+    """Return question -> the difference of a ranking measure by people's relevance labels, second result
+    minus first; for one result, question -> its value.
 
     Args:
         results: one result or two.
@@ -558,16 +578,23 @@ def _document_label_differences(
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
     # query_id -> the documents among the first k of any result that have no label in the dataset
     unlabelled = unjudged(dataset, [result.run for result in results], measure)
-    table = _labels_of_drawn_questions(labels, "document")
-    codes = table["configuration"]  # in a sheet of documents, the code of the document
+    table = _with_doc_ids(_labels_of_drawn_questions(labels, "document"), unlabelled)
+    is_of_results = table["doc_id"].notna() & table["query_id"].isin(unlabelled)
+    _check_any_of_results(is_of_results, labels, results)
+    grades = _grades_of_sheet(table, dataset, unlabelled)
+    return _measure_differences(results, measure, grades)
+
+
+def _with_doc_ids(table: pd.DataFrame, unlabelled: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return the labels of a sheet of documents with the column `doc_id`, which is missing for a document
+    that is not among the values of `unlabelled` (query_id -> documents).
+
+    Instead of the name of a document the sheet has its code, in the column of the configuration.
+    """
     doc_id_of: dict[str, str] = {}  # code -> document
     for doc_ids in unlabelled.values():
         doc_id_of |= {source_code(doc_id): doc_id for doc_id in doc_ids}
-    is_of_results = codes.isin(doc_id_of) & table["query_id"].isin(unlabelled)
-    _check_any_of_results(is_of_results, labels, results)
-    table = table.assign(doc_id=codes.map(doc_id_of))
-    grades = _grades_of_sheet(table, dataset, unlabelled)
-    return _measure_differences(results, measure, grades)
+    return table.assign(doc_id=table["configuration"].map(doc_id_of))
 
 
 def _grades_of_sheet(
@@ -575,23 +602,26 @@ def _grades_of_sheet(
 ) -> Qrels:
     """Return query_id -> document -> grade, from the labels of `dataset` and of a sheet together.
 
-    Only questions for which the sheet has all missing labels are returned. They are in the order of the
-    draw, up to the first question that lacks a label: questions after it are left out, too.
+    Only questions that lack labels in the dataset are returned, and of these only questions for which the
+    sheet has all missing labels. They are in the order of the draw, up to the first drawn question that is
+    not among them: questions after it are left out, too.
 
     Args:
         table: the labels of the sheet, as from `_labels_of_drawn_questions`, with a column `doc_id`.
+            Rows without a `doc_id` are left out.
         dataset: the dataset, with its labels.
         unlabelled: query_id -> the documents without a label in `dataset` that a result has among its
             first k.
     """
-    # several annotators may label a document
+    # several annotators may label a document; rows without a doc_id are in no group
     mean_labels = table.groupby(["query_id", "doc_id"])["human"].mean()
     # a label from 0 to 1 is rounded to a grade of the dataset
     grades = with_labels(dataset, mean_labels.items())
     complete = []
     for query_id, doc_ids in unlabelled.items():
+        lacks_labels_in_dataset = bool(doc_ids)
         has_all_labels = grades[query_id].keys() >= set(doc_ids)
-        if doc_ids and has_all_labels:
+        if lacks_labels_in_dataset and has_all_labels:
             complete.append(query_id)
     query_ids = _drawn_until_first_gap(complete, table)
     return {query_id: grades[query_id] for query_id in query_ids}

@@ -62,9 +62,10 @@ retrieved document.
 """
 
 
-def is_labelled(criterion: str) -> bool:
-    """Return True if people can label answers by a criterion: a built-in one, or a user's criterion
-    that this process knows (from a result that has it, or from `load_criteria`).
+def is_answer_criterion(criterion: str) -> bool:
+    """Return True for a criterion by which people can label answers: a built-in one, or a user's criterion
+    that this process knows (from a result that has it, or from `load_criteria`). Return False for
+    "document", and for a measure such as "nDCG@10".
     """
     if criterion in LABELLED:
         return criterion != "document"
@@ -73,10 +74,8 @@ def is_labelled(criterion: str) -> bool:
 
 
 def has_scale(criterion: str) -> bool:
-    """Return True if `scale_of` knows the criterion: "document", or one by which people can label
-    answers (`is_labelled`).
-    """
-    return criterion in LABELLED or is_labelled(criterion)
+    """Return True if `scale_of` knows the criterion: "document", or one of answers."""
+    return criterion in LABELLED or is_answer_criterion(criterion)
 
 
 def scale_of(criterion: str) -> Scale:
@@ -92,7 +91,7 @@ def scale_of(criterion: str) -> Scale:
     if criterion in LABELLED:
         return LABELLED[criterion]
     known = find_criterion(criterion)
-    if known is None or not is_labelled(criterion):
+    if known is None or not is_answer_criterion(criterion):
         raise ConfigError(
             f"{unknown('criterion', criterion, LABELLED)}; one of your own is known once a result "
             "that has it is loaded"
@@ -189,14 +188,16 @@ def _materials_of_result(
 ) -> list[Material]:
     """Return the texts that a labeller sees for each answer of a result: question, answer and contexts.
 
-    The texts come from `chunks`, from the answers' passages, or from the documents if the contexts are
-    named by ids of chunks. Texts that are unknown are left out.
+    The contexts of an answer are its passages, if it has any. Else they are chunks: from `chunks`, or,
+    if that is None, cut from the documents by ids such as "doc#0-330". If neither is possible for this
+    result, the materials have no contexts.
 
     Raises:
-        ConfigError: the criterion is about the contexts, and they are unknown.
+        ConfigError: the criterion is about the contexts, and there are none.
+        DataError: `chunks` lacks a context.
     """
     if chunks is None:
-        chunks = _chunks_by_ids(result, dataset)
+        chunks = _chunks_by_ids(result, dataset)  # None if the contexts have other ids
     has_contexts = chunks is not None or any(answer.passages for answer in result.answers)
     if scale_of(criterion).by_documents and not has_contexts:
         raise ConfigError(

@@ -31,7 +31,7 @@ def sheet_agreement(
 
     The sheets hold questions, references, answers and contexts, so nothing else is needed. Each
     labelled answer takes one request. If `criterion` is another wording of an original one, labels by
-    the original count, too.
+    the original count, too, as labels by `criterion`.
 
     Args:
         concurrency, timeout_s: as in `generate_many`.
@@ -40,7 +40,7 @@ def sheet_agreement(
         DataError: the sheets have no label by this criterion.
     """
     [loaded] = load_criteria(criterion)
-    labels = _labels_by_criterion(sheets, loaded)
+    labels = _labels_by_criterion(sheets, loaded)  # all have the criterion `loaded.name` now
     items = labels.drop_duplicates("item")  # one row of each answer, which several people may label
     materials = _materials_of_rows(items)
     values = verdicts(
@@ -50,7 +50,7 @@ def sheet_agreement(
     # configurations, so the id of each labelled answer takes the place of a configuration's name.
     judgements = {}
     for item, material, samples in zip(items["item"], materials, values, strict=True):
-        [value] = samples
+        [value] = samples  # None if the request failed, or the reply could not be read
         state = "judge_failed" if value is None else "scored"
         judgement = Judgement(material.query_id, loaded.name, value, state=state, samples=(value,))
         judgements[str(item)] = [judgement]

@@ -48,7 +48,9 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
 
     A second annotator may share the file: rows are added for them. In the widget they do not see
     each other's verdicts; in a spreadsheet they would, so give each annotator a separate file there.
-    The column `source` has a code for the configurations, not their names.
+    The column `source` has a code for the configurations, not their names. The column `picked` states how
+    an item was chosen: "drawn 7", "random", or another word for a choice by hand. It is updated in this
+    annotator's rows of `items`.
 
     Raises:
         DataError: the file exists and is not a sheet.
@@ -64,10 +66,11 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         is_mine = sheet["annotator"] == annotator
         my_ids = {*sheet.loc[is_mine, "item"]}
         missing = [item for item in items if item.item_id not in my_ids]
-        # An item that was picked by hand before may be drawn now, and then counts in estimates. So this
-        # annotator's rows get the `picked` of their item in `items`; all other rows keep theirs.
+        # An item that was picked by hand before may be drawn at random now, and then counts in estimates.
         new_picked = sheet["item"].map({item.item_id: item.picked for item in items})
-        picked = new_picked.where(is_mine).fillna(sheet["picked"])
+        # missing in rows of other annotators or other items, which keep theirs
+        my_picked = new_picked.where(is_mine)
+        picked = my_picked.fillna(sheet["picked"])
         if missing or not picked.equals(sheet["picked"]):
             sheet["picked"] = picked
             rows = [_row_of_item(item, annotator) for item in missing]
@@ -161,7 +164,7 @@ def load_labels(
     """
     paths = [paths] if isinstance(paths, str | Path) else paths
     labels = pd.concat([read_sheet(path).dropna(subset="value") for path in paths])
-    n_labels = len(labels)
+    n_in_sheets = len(labels)  # for a message
     # a row for each code in the column `source`; "" for a label without a code
     labels = labels.assign(configuration=labels["source"].str.split()).explode("configuration")
     labels["configuration"] = labels["configuration"].fillna("")
@@ -169,21 +172,22 @@ def load_labels(
         name_of_code = {source_code(name): name for name in answers}
         labels["configuration"] = labels["configuration"].map(name_of_code)
         labels = labels.dropna(subset="configuration")
-        labels = _labels_of_present_answers(labels, answers, n_labels)
+        # warns of the labels of other texts, and raises DataError if no label is left
+        labels = _labels_of_present_answers(labels, answers, n_in_sheets)
     columns = "configuration query_id criterion value annotator category picked note".split()
     labels = labels.astype({"value": float}).reindex(columns=columns, fill_value="")
     return labels.reset_index(drop=True)
 
 
 def _labels_of_present_answers(
-    labels: pd.DataFrame, answers: Mapping[str, Sequence[Answer]], n_labels: int
+    labels: pd.DataFrame, answers: Mapping[str, Sequence[Answer]], n_in_sheets: int
 ) -> pd.DataFrame:
     """Return the labels whose text is still the answer of its configuration; warn of the others.
 
     Args:
         labels: rows of sheets, with the name of the configuration.
         answers: configuration -> its answers.
-        n_labels: the number of labels in the sheets, for the message.
+        n_in_sheets: the number of labels in the sheets, for the message.
 
     Raises:
         DataError: the sheets have labels, and none is of these answers.
@@ -197,9 +201,9 @@ def _labels_of_present_answers(
     is_present = keys.isin(present)
     changed = labels[~is_present]
     labels = labels[is_present]
-    if n_labels and labels.empty:
+    if n_in_sheets and labels.empty:
         raise DataError(
-            f"none of {n_labels} labels belongs to an answer of "
+            f"none of {n_in_sheets} labels belongs to an answer of "
             f"{', '.join(map(repr, answers))}; {len(changed)} belong to texts that have "
             "changed since; pass the results that were labelled, or label these"
         )
@@ -254,7 +258,10 @@ def verdict_of(text: str, criterion: str = "") -> float:
 
 
 def escaped(text: str, *, is_id: bool = False) -> str:
-    """Return the text escaped as a cell that no spreadsheet runs or changes.
+    """Return the text escaped as a cell that no spreadsheet runs as a formula.
+
+    An id is also escaped if a spreadsheet would change it to a number or a date. A long text is cut at
+    `MAX_CELL` characters.
 
     >>> escaped("=HYPERLINK(1)"), escaped("plain"), escaped("3-4", is_id=True)
     ("'=HYPERLINK(1)", 'plain', "'3-4")
@@ -434,11 +441,12 @@ def _id_of_texts(row: Mapping[str, str]) -> str:
 
 def _write_sheet(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
     """Write a sheet as CSV for spreadsheets: with a byte order mark, and with an apostrophe before texts
-    that a spreadsheet would read as formulas (see `escaped`).
+    that a spreadsheet would read as formulas, and before ids that it would read as numbers or dates (see
+    `escaped`).
     """
     columns = {}
     for name, column in sheet.items():
-        if name != "verdict":
+        if name != "verdict":  # a number
             column = column.map(partial(escaped, is_id=name in _IDS))
         columns[name] = column
     text = pd.DataFrame(columns).to_csv(index=False, sep=delimiter, lineterminator="\n")

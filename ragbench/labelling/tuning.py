@@ -148,14 +148,16 @@ def tune_criterion(
 
 
 def _tuned_criterion(original: Criterion, question: str) -> Criterion:
-    """Return the criterion with another wording of its question, and a name that says so."""
+    """Return the criterion with another wording of its question, named "correctness_tuned" for
+    "correctness".
+    """
     return replace(
         original,
         name=f"{original.name}_tuned",
         question=question,
         meaning=f"{original.measure.meaning}, tuned to labels",
-        origin="",
-        wording_of=original.meant,
+        origin="",  # the source of the original question
+        wording_of=original.meant,  # if the original is a wording itself: of the same criterion
     )
 
 

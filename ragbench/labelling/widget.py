@@ -162,7 +162,9 @@ class LabelWidget(anywidget.AnyWidget):
         }
 
     def _save(self, place: int, verdict: float | None, note: str | None = None) -> None:
-        """Save the verdict (None removes it) and the note (None keeps it) of the item at a position."""
+        """Save the verdict and the note of the item at a position. The verdict None removes the present
+        one, the note None keeps it.
+        """
         row = self._rows[place]
         if note is None:
             note = row.get("note", "")
@@ -186,8 +188,8 @@ class LabelWidget(anywidget.AnyWidget):
         self.send(reply)
 
     def _save_and_press(self, item: str, key: str, note: str) -> str:
-        """Save the note, and carry out the action of a key; return a confirmation, "" if nothing was
-        saved.
+        """Save the note, and carry out the action of a key: save a verdict and show the next unlabelled
+        item, or move to another item. Return a confirmation, "" if nothing was saved.
 
         Args:
             item: the item that was on the screen when the key was pressed, which gets the verdict.
@@ -208,10 +210,10 @@ class LabelWidget(anywidget.AnyWidget):
         else:
             value, name = verdicts[key]
             confirmation = f"Saved: {name}."
-            if place == self._place:
-                self.label(value)
-            else:  # the form has moved on already
-                self._save(place, value)
+            self._save(place, value)
+            is_on_screen = place == self._place  # else the form has moved on already
+            if is_on_screen:
+                self._place = self._first_unlabelled(place)
         self.shown = self._form_content()
         return confirmation
 
