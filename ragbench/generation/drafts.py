@@ -435,7 +435,8 @@ def _finished_cases(reply: Completion) -> list[_Case]:
     if reply.finish != "length":
         return cases
     list_of_cases = without_thoughts(reply.text).partition('"cases"')[2]  # the text after this word
-    with suppress(UnreadableError, ValidationError):  # the last one, which was cut
+    # `json_spans` yields one object after the other, and raises at the last one, which was cut
+    with suppress(UnreadableError, ValidationError):
         for record, _, _ in json_spans(list_of_cases):
             cases.append(_Case.model_validate(record))
     return cases

@@ -69,21 +69,22 @@ def extract_answers(
 ) -> list[Answer]:
     """Answer each case with the sentences of its contexts that support it best.
 
-    The support of a sentence is the mean of its embedding cosine with the question (clipped at 0)
-    and its BM25 score as a fraction of the highest possible score, both in [0, 1]; in a language
-    that the embedder does not know it is the BM25 score alone. All words of a question have equal
-    weight (stemmed, without stop words, by the `language`), and lengths are relative to the contexts
-    of the same question, so an answer does not depend on the other questions. An answer is the best
-    sentence and up to two that reach 75 % of its support, in document order, each followed by the
-    number of its context.
+    An answer is the best sentence and up to two that reach 75 % of its support, in document order, each
+    followed by the number of its context.
+
+    The support of a sentence is the mean of its embedding cosine with the question (clipped at 0) and
+    its BM25 score as a fraction of the highest possible score. In a language that the embedder does not
+    know it is the BM25 score alone. Words are stemmed, by the `language`, and stop words left out. BM25
+    gives all words of a question the same weight, and divides the length of a sentence by the mean length
+    of the sentences in the contexts of this question. So an answer does not depend on other questions.
 
     Returns:
-        One answer per case, in their order. Without a context, or with none that is close enough,
-        the text is `NO_ANSWER` and the outcome "no_results". `confidence`, in [0, 1], is the fit of
-        the best context as a whole: the mean of its cosine with the question (from the mean vector
-        of its sentences, clipped at 0) and the fraction of the question's words that it contains
-        (stemmed, without stop words). It estimates whether the contexts are about the question, not
-        whether the answer is right; it is not fitted.
+        One answer per case, in their order. Without a context, or if no sentence has enough support
+        (`ABSTAIN_BELOW`), the text is `NO_ANSWER` and the outcome "no_results". `confidence`, in
+        [0, 1], is the fit of the best context as a whole: the mean of its cosine with the question (from
+        the mean vector of its sentences, clipped at 0) and the fraction of the question's words that it
+        contains. It estimates whether the contexts are about the question, not whether the answer is
+        right.
     """
     chunks: dict[str, Chunk] = {}
     for case in cases:
@@ -288,7 +289,7 @@ def _cited_answer(
     parts = []
     citations = []
     for text in sorted(place_of, key=lambda text: place_of[text]):
-        number = place_of[text].context
+        number = place_of[text].context_number
         parts.append(f"{text} [{number}]")
         citations.append(context_ids[number - 1])
     return Answer(
@@ -303,15 +304,15 @@ def _cited_answer(
 class _Place(NamedTuple):
     """Where a sentence is; places are in the order in which an answer has its sentences.
 
-    `document` is the number of the first context of the sentence's document, `chunk_start` the start
-    of its chunk in the document, `sentence` its number in the chunk, `context` the chunk's number
-    among the contexts, from 1.
+    `document_rank` is the number of the first context from the sentence's document, `chunk_start` the
+    start of its chunk in the document, `sentence_number` its number in the chunk, `context_number` the
+    chunk's number among the contexts, from 1.
     """
 
-    document: int
+    document_rank: int
     chunk_start: int
-    sentence: int
-    context: int
+    sentence_number: int
+    context_number: int
 
 
 def _places(
@@ -327,10 +328,16 @@ def _places(
         sentences_of: chunk_id -> its sentences.
     """
     place_of: dict[str, _Place] = {}
-    first_context: dict[str, int] = {}  # document -> the number of its first context
-    for number, chunk in enumerate(contexts, 1):
-        document = first_context.setdefault(chunk.doc_id, number)  # stands for the document
-        for i, text in enumerate(sentences_of[chunk.chunk_id]):
-            if text in sentences:
-                place_of.setdefault(text, _Place(document, chunk.start, i, number))
+    rank_of_document: dict[str, int] = {}  # doc_id -> the number of its first context
+    for context_number, chunk in enumerate(contexts, 1):
+        document_rank = rank_of_document.setdefault(chunk.doc_id, context_number)
+        for sentence_number, text in enumerate(sentences_of[chunk.chunk_id]):
+            if text not in sentences or text in place_of:
+                continue
+            place_of[text] = _Place(
+                document_rank=document_rank,
+                chunk_start=chunk.start,
+                sentence_number=sentence_number,
+                context_number=context_number,
+            )
     return place_of

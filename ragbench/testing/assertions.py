@@ -214,13 +214,13 @@ def assert_answer_correct(
     question = labelled.case
     reply = {"answer": answer} if isinstance(answer, str) else answer
     result = _recorded_answer(labelled, reply, "answer_correct")
-    expected = _expected_text(question)
+    expected = _expected_text(question)  # "no answer" if the question is unanswerable
     if not expected:
         raise ConfigError(
             f"question {question.query_id!r} has neither a reference answer nor gold facts: no answer "
             "to it can be tested"
         )
-    verdict = _decide(labelled, result, evaluation_llm)
+    verdict = _decide_correctness(labelled, result, evaluation_llm)
     _record_check(labelled, "answer_correct", verdict.value, verdict.passed, verdict.reason)
     if not verdict.passed:
         text = _shortened(result.text) or "nothing"
@@ -232,8 +232,8 @@ def assert_answer_correct(
 
 
 def _expected_text(case: Case) -> str:
-    """Return the expected answer, for a message: the reference answer, else the gold facts,
-    each in its first wording; "" without both.
+    """Return the expected answer, for a message: the reference answer, else the gold facts, each in its
+    first wording; "" without both. For an unanswerable question it is "no answer".
     """
     if not case.answerable:
         return "no answer"
@@ -249,7 +249,7 @@ class _Verdict(NamedTuple):
     passed: bool
 
 
-def _decide(
+def _decide_correctness(
     labelled: LabelledCase, answer: Answer, evaluation_llm: LLM | Callable[[str], Any] | None
 ) -> _Verdict:
     """Decide whether an answer is correct, by the first of these that applies:

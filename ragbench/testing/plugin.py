@@ -226,22 +226,25 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
 def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     """Return five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
 
-    The questions come from the folder or dataset that `--ragbench-dataset` names. Without it, they
-    come from the file tests/rag_evaluation/fixtures/ground_truth.json below the root folder, as
-    `ragbench answers` writes it; without this file, from the public set, which is downloaded once.
-    The file's reference answers are used for any dataset.
+    The questions come from one of these:
 
-    `--ragbench-queries` names other questions. A dataset without the five questions returns all its
-    questions. If its highest grade is 1, the documents of grade 1 are relevant.
+    - The dataset that `--ragbench-dataset` names, if it is not the default "pydoc".
+    - The file tests/rag_evaluation/fixtures/ground_truth.json below the root folder, which
+      `ragbench answers` writes. All its questions are returned.
+    - The public set, which is downloaded once.
+
+    Of a dataset or the public set, `--ragbench-queries` names other questions than the five. A dataset
+    without the five returns all its questions. If its highest grade is 1, the documents of grade 1 are
+    relevant. The reference answers of the file, if there is one, are added.
     """
     from ragbench.testsets import ground_truth
 
     dataset_name = str(request.config.getoption("--ragbench-dataset"))
-    is_default = dataset_name == "pydoc"  # the option's default
     truths_file = request.config.rootpath / ground_truth.PLACE  # tests/rag_evaluation/...
-    if is_default and truths_file.is_file():
-        return labelled_cases(ground_truth.dataset_of_ground_truths(truths_file))
-    if is_default:  # and no file
+    is_dataset_chosen = dataset_name != "pydoc"  # the option's default
+    if not is_dataset_chosen:
+        if truths_file.is_file():
+            return labelled_cases(ground_truth.dataset_of_ground_truths(truths_file))
         dataset_name = "beir/nfcorpus"
     try:
         data = _load_once(DatasetSource(dataset_name, "test", ""))
@@ -272,9 +275,14 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     """Return the session's client of the MCP server that the marker or `--ragbench-system` names: a
     .toml file with [mcp]. Tests that use it name one server.
 
-    `await mcp_sampling_client.call_tool("answer", arguments={"query": "..."})`. The server's
-    requests for samples are answered by the `sampling` of the file, or else by `evaluation_llm`.
-    Skips where the package mcp is missing, or the model or the server cannot be reached.
+    `await mcp_sampling_client.call_tool("answer", arguments={"query": "..."})`. The server may ask its
+    client for completions (MCP's "sampling"). They come from the model that the option `sampling` of
+    the file names, or else from `evaluation_llm`.
+
+    The test is skipped if the package mcp is missing, or the model or the server cannot be reached.
+
+    Raises:
+        ConfigError: the file is of another kind, or the user has not consented to the command in it.
     """
     from ragbench.systems.consent import ask_consent
 
@@ -285,7 +293,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
             f"the system is {spec!r}; mcp_sampling_client expects a .toml file with [mcp]"
         )
     _skip_if_unavailable(spec)
-    ask_consent(expanded(spec), table)  # the file names a command to run
+    ask_consent(expanded(spec), table)  # raises without consent to the command that the file names
     if "sampling" not in table:
         table = {**table, "sampling": request.getfixturevalue("evaluation_llm").llm}
     try:
@@ -410,7 +418,10 @@ def _why_unavailable(spec: str, kind: str, table: Mapping[str, Any]) -> str:
     A variable of the environment may be missing, its model may be unavailable, or no server may listen
     at its address.
 
-    `kind` and `table` are the contents of the system's file ("pipeline", "http", "mcp", ...).
+    Args:
+        spec: names the system, in an error.
+        kind: of the system's file, such as "pipeline", "http" or "mcp"; "" without a file.
+        table: the options in the file.
     """
     from ragbench.systems.credentials import from_environment, variables_in
 
@@ -421,14 +432,17 @@ def _why_unavailable(spec: str, kind: str, table: Mapping[str, Any]) -> str:
     if missing:
         return f"set {' and '.join(missing)} in the environment"
 
-    model_option = "llm" if kind == "pipeline" else "sampling"
-    model = str(table.get(model_option) or "extractive")  # "extractive" needs nothing
-    reason = llms.unavailable(model)
+    model = None
+    if kind == "pipeline":
+        model = table.get("llm")
+    elif kind == "mcp":
+        model = table.get("sampling")  # answers the server's requests for completions
+    reason = llms.unavailable(str(model)) if model else ""
     if reason:
         return reason
 
     address_option = "url" if kind == "http" else "server"
-    address, _ = from_environment(table.get(address_option, ""), spec)
+    address, _secrets = from_environment(table.get(address_option, ""), spec)
     is_url = isinstance(address, str) and address.startswith(("http://", "https://"))
     if is_url and not llms.listens(address):
         return "no server takes connections at its address"
