@@ -96,7 +96,7 @@ def suggesting(
         changed_class.__getattr__ = missing
         if is_dataclass(cls) and not hasattr(cls, "__getitem__"):
             changed_class.__getitem__ = lambda record, key: hints.refuse_key(key)
-        if isinstance(cls, Suggesting):  # the metaclass calls `_refuse`
+        if isinstance(changed_class, Suggesting):  # the metaclass calls `_refuse`
             changed_class._refuse = staticmethod(hints.refuse_attribute)
         changed_class._expected_names = calls  # for `hint_of_members`
         changed_class._as_frame = as_frame  # for `explaining_values`
