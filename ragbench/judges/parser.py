@@ -443,7 +443,8 @@ def _validate(criterion: Criterion, candidate: object) -> BaseModel:
     """
     main_field = VERDICT_FIELDS[criterion.form]
     fields = candidate if isinstance(candidate, Mapping) else {main_field: candidate}
-    fields = _split_checks(fields, main_field)  # if a list has claims with their checks in one
+    # claims and their checks, which a model may write as one list, become two lists
+    fields = _split_checks(fields, main_field)
     try:
         return _model_of_verdict(criterion).model_validate(fields)
     except ValidationError as exc:

@@ -146,12 +146,16 @@ def write(
 
 
 def identity() -> str:
-    """Return what identifies the shared database; "" without one."""
+    """Return the random text that was stored in the shared database when its tables were created; "" without
+    a shared database.
+    """
     return _shared_database().identity if is_shared() else ""
 
 
 def claimed(key: str, stop: threading.Event) -> AbstractContextManager[None]:
-    """Claim as `ragbench.store.replies.claim` does, in the shared database."""
+    """Wait for the right to send the request with this key, and hold it during the block, by a claim in the
+    shared database. InterruptedError if `stop` is set during the wait.
+    """
     return _shared_database().claimed(key, stop)
 
 
