@@ -26,7 +26,7 @@ _BLOCK = 50_000  # numbers multiplied at once, so that they fit into the cache o
 _MAX_STEPS = 55  # of the search for a pole
 _TOLERANCE_OF_MEAN = 1e-14
 _TOLERANCE_OF_NORMAL_SCORE = 1e-12
-_NEAR = 1e-13  # logarithms of poles that are equal
+_CLOSED = 1e-13  # the width of a bracket whose ends count as equal
 _SCORES = 300  # normal scores that represent a larger sample
 # logarithms of the distance of the pole, in ranges of the values
 _NEAREST = -30.0  # here p is all but 0
@@ -50,7 +50,7 @@ def lower_limits(
     from scipy.special import stdtrit
 
     def by_gaffke(points: Floats) -> Floats:
-        quantiles, _p = _lower_tails(points, _occurrences(points, weight), level=level)
+        quantiles = _quantiles(points, _occurrences(points, weight), level)
         observed_means = points[1:].mean(axis=0)  # the first row has the unseen values
         limits: Floats = np.minimum(quantiles, observed_means)
         return limits
@@ -92,28 +92,26 @@ def p_above(
 
 
 def probability_below(points: Floats, bound: float, times: Floats | float = 1.0) -> Floats:
-    """Compute the probability that a weighted mean of points is at most `bound`, for each column of
-    points. Weights are random: all weights that add up to 1 are equally likely.
+    """Compute the probability that a random weighted mean of the points is at most `bound`, for each
+    column of points. All weights that add up to 1 are equally likely.
 
     `times` is the number of occurrences of each point: a number, or an array (points, 1). The result
-    is 0 or 1 for a bound beyond all points.
+    is 0 for a bound below all points, and 1 for a bound above all.
     """
     times = times * np.ones_like(points[:, :1])
     means = (times * points).sum(axis=0) / times.sum()
-    # only lower tails can be computed: a bound above the mean is in the lower tail of -points
-    is_lower_tail = bound < means
-    mirrored = np.where(is_lower_tail, points, -points)
-    mirrored_bound = np.where(is_lower_tail, bound, -bound)
-    mirrored_means = np.where(is_lower_tail, means, -means)
+    # `_p_below` needs a bound below the mean: for another one, points and bound change their sign
+    is_below_mean = bound < means
+    mirrored = np.where(is_below_mean, points, -points)
+    mirrored_bound = np.where(is_below_mean, bound, -bound)
+    mirrored_means = np.where(is_below_mean, means, -means)
     smallest = mirrored.min(axis=0)
     is_between_points = (smallest < mirrored_bound) & (mirrored_bound < mirrored.max(axis=0))
-    # any mean between the points will do where the bound is beyond them: its p is not used
-    any_mean = (smallest + mirrored_means) / 2
-    _means, p_of_tail = _lower_tails(
-        mirrored, times, tail_mean=np.where(is_between_points, mirrored_bound, any_mean)
-    )
-    p = np.where(is_between_points, p_of_tail, 0.0)
-    return np.where(is_lower_tail, p, 1 - p)
+    # `_p_below` needs a bound between the points, too: elsewhere any will do, and p is set to 0
+    any_bound = (smallest + mirrored_means) / 2
+    p = _p_below(mirrored, times, np.where(is_between_points, mirrored_bound, any_bound))
+    p = np.where(is_between_points, p, 0.0)
+    return np.where(is_below_mean, p, 1 - p)
 
 
 def _occurrences(points: Floats, weight: float) -> Floats:
@@ -133,91 +131,103 @@ def critical_means(n: int, level: float, weight: float = 1.0) -> tuple[Floats, F
     Returns:
         The ranges, ascending, and the mean for each, both in standard deviations of the values.
     """
-    distances = np.geomspace(1.2, 2000, 40)
+    distances = np.geomspace(1.2, 2000, 40)  # of the largest loss below the mean
     means = critical_means_of(distances, n, level, weight)
-    return distances - means, means
+    return distances - means, means  # a range is the distance of the largest loss below 0
 
 
-def critical_means_of(unseen: Floats, n: int, level: float, weight: float = 1.0) -> Floats:
+def critical_means_of(distances: Floats, n: int, level: float, weight: float = 1.0) -> Floats:
     """Compute the mean that `n` normal values must exceed for Gaffke's lower limit to be above 0.
 
     Gaffke's 1 - level limit counts an unseen value, the largest possible loss, as `weight` more
     observations. All numbers are in standard deviations of the values.
 
     Args:
-        unseen: how far the unseen value is below the mean of the values; there is a result for each
+        distances: how far the unseen value is below the mean of the values; there is a result for each
             of these distances.
     """
     from scipy.special import ndtri
 
     n_scores = min(n, _SCORES)
-    # quantiles of the normal distribution represent the sample: its mean is 0, its deviation 1
+    # quantiles of the normal distribution represent a sample: its mean is 0, its deviation (with n - 1
+    # in the denominator) 1
     scores = ndtri((np.arange(n_scores) + 0.5) / n_scores)
     scores = (scores - scores.mean()) / math.sqrt((scores**2).mean() * n / (n - 1))
-    points = np.vstack([-unseen, np.repeat(scores[:, None], len(unseen), axis=1)])
+    points = np.vstack([-distances, np.repeat(scores[:, None], len(distances), axis=1)])
     times = np.full(len(points), n / n_scores)  # how many of the `n` values a score represents
     times[0] = weight
-    limits_of_mean_0, _p = _lower_tails(points, times[:, None], level=level)
+    limits_of_mean_0 = _quantiles(points, times[:, None], level)
+    # if all points are c higher, so is the limit: it is 0 for c = -limit
     return -limits_of_mean_0
 
 
-def _lower_tails(
-    points: Floats,
-    times: Floats | float = 1.0,
-    *,
-    level: float | None = None,
-    tail_mean: Floats | float = 0.0,
-) -> tuple[Floats, Floats]:
-    """Find a lower tail of the distribution of each column's weighted mean: where it ends, and its
-    probability.
+def _quantiles(points: Floats, times: Floats, level: float) -> Floats:
+    """Return the `level` quantile of each column's random weighted mean (see `_lower_tails`)."""
+    quantiles, _probabilities = _lower_tails(points, times, level=level)
+    return quantiles
 
-    The weights are random: all weights that add up to 1 are equally likely. With a `level`, the tail
-    with this probability is found; without it, the tail that ends at the mean `tail_mean`.
+
+def _p_below(points: Floats, times: Floats, bounds: Floats) -> Floats:
+    """Return the probability that each column's random weighted mean is below its bound (see
+    `_lower_tails`). A bound must be between the smallest point and the mean of its column.
+    """
+    _ends, probabilities = _lower_tails(points, times, bounds=bounds)
+    return probabilities
+
+
+def _lower_tails(
+    points: Floats, times: Floats, *, level: float | None = None, bounds: Floats | float = 0.0
+) -> tuple[Floats, Floats]:
+    """Find a lower tail of the distribution of each column's random weighted mean: where it ends, and
+    its probability. All weights that add up to 1 are equally likely.
 
     Both numbers follow from one number below all points, the pole (saddlepoint approximation): N points
     x have weights w in proportion to 1 / (x - pole), the tail ends at the mean
     pole + N / sum(1 / (x - pole)), and its probability is `_tail_probability` of N w - 1. So the pole of
-    each column is searched, all at once. A column whose pole is found drops out: most take 9 steps.
+    each column is searched: as the logarithm of its depth below the smallest point, in spans of the
+    points. All columns are searched at once; a column whose pole is found drops out.
 
     Args:
         points: (points, columns).
-        times: the number of occurrences of each point (a number, or an array (points, 1)).
+        times: the number of occurrences of each point (points, 1).
+        level: the wanted probability of each tail; None if `bounds` has the wanted ends.
+        bounds: the wanted end of each column's tail; not used with a `level`.
 
     Returns:
-        The mean at which each column's tail ends, and the probability of the tail.
+        The ends and the probabilities of the tails (columns,).
     """
     from scipy.special import ndtri
 
     smallest = points.min(axis=0)
     heights = points - smallest
     spans = np.maximum(heights.max(axis=0), 1e-9)
-    n_points = (times * np.ones_like(points[:, :1])).sum()
+    n_points = times.sum()
 
     def probability(weights: Floats, totals: Floats) -> Floats:
         return _tail_probability(weights * (n_points / totals) - 1, times)
 
-    means = np.empty(len(spans))
-    p_values = np.empty(len(spans))
+    ends = np.empty(len(spans))
+    probabilities = np.empty(len(spans))
     searched = np.arange(len(spans))  # the columns that are not yet found
-    tail_means: Floats = np.broadcast_to(np.asarray(tail_mean, dtype=float), len(spans))
+    wanted_ends: Floats = np.broadcast_to(np.asarray(bounds, dtype=float), len(spans))
     # a normal score is the normal quantile of a probability
     tolerance = _TOLERANCE_OF_MEAN if level is None else _TOLERANCE_OF_NORMAL_SCORE
     bracket = _Bracket.widest(len(spans))
     for step in range(1, _MAX_STEPS + 1):
-        log_depths = bracket.next_pole()
-        depths = spans * np.exp(log_depths)  # of the pole below the smallest point
+        log_depths = bracket.next_x()
+        depths = spans * np.exp(log_depths)  # of the poles below the smallest points
         weights = 1 / (heights + depths)
         totals = (times * weights).sum(axis=0)
         mean = smallest - depths + n_points / totals
         if level is None:
-            excess = mean - tail_means
+            excess = mean - wanted_ends
         else:
             excess = ndtri(probability(weights, totals)) - ndtri(level)
         bracket = bracket.narrowed(log_depths, excess)
         is_found = bracket.is_closed | (np.abs(excess) <= tolerance) | (step == _MAX_STEPS)
         if is_found.any():
-            means[searched[is_found]] = mean[is_found]
-            p_values[searched[is_found]] = probability(weights[:, is_found], totals[is_found])
+            ends[searched[is_found]] = mean[is_found]
+            probabilities[searched[is_found]] = probability(weights[:, is_found], totals[is_found])
             if is_found.all():
                 break
             is_open = ~is_found
@@ -225,19 +235,18 @@ def _lower_tails(
             heights = heights[:, is_open]
             spans = spans[is_open]
             searched = searched[is_open]
-            tail_means = tail_means[is_open]
+            wanted_ends = wanted_ends[is_open]
             bracket = _Bracket(*(values[is_open] for values in bracket))
-    return means, p_values
+    return ends, probabilities
 
 
 class _Bracket(NamedTuple):
-    """The state of Chandrupatla's search (1997, "A new hybrid quadratic/bisection algorithm for finding
-    the zero of a nonlinear function without using derivatives") for the zero of a function f that
-    increases with the pole; all fields have one value per column.
+    """The state of a search for the number x at which an increasing function f(x) is 0, by Chandrupatla
+    (1997, "A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function
+    without using derivatives"). Many searches run at once: all fields have one value per column.
 
-    A pole is a number below all points of a column, here as the logarithm of its distance below the
-    smallest point. The zero is between the poles `newest` and `other`; `replaced` is the pole that
-    `newest` took the place of.
+    The zero is between two numbers, the ends: `newest`, which was tried last, and `other`. `replaced` is
+    the end that `newest` took the place of. `f_newest`, `f_other` and `f_replaced` are their f.
     """
 
     newest: Floats
@@ -249,26 +258,22 @@ class _Bracket(NamedTuple):
 
     @classmethod
     def widest(cls, n_columns: int) -> "_Bracket":
-        """Return the bracket before the first step, from the nearest to the farthest pole."""
+        """Return the bracket before the first step, for the logarithms of a pole's depth."""
         nearest = np.full(n_columns, _NEAREST)
         farthest = np.full(n_columns, _FARTHEST)
         below = np.full(n_columns, -math.inf)  # f is not yet known, only its sign
         return cls(nearest, farthest, nearest, below, -below, below)
 
-    def narrowed(self, pole: Floats, f: Floats) -> "_Bracket":
-        """Return the bracket after a step of the search for the pole at which a function f is 0.
+    def narrowed(self, x: Floats, f: Floats) -> "_Bracket":
+        """Return the bracket after a number x between its two ends was tried, and f was found there.
 
-        The step tried a pole between the two ends of the bracket, `newest` and `other`. This pole is the
-        new `newest`. It takes the place of the end at which f has the same sign, so that the zero stays
-        between the ends; that end becomes `replaced`.
-
-        Args:
-            pole: the pole that was tried in each column.
-            f: the value of the function at this pole.
+        In each column, x takes the place of the end at which f has the same sign, so that the zero stays
+        between the ends. x becomes `newest`, the end that remains becomes `other`, and the end that goes
+        becomes `replaced`.
         """
-        replaces_newest = (f < 0) == (self.f_newest < 0)  # else the pole replaces `other`
+        replaces_newest = (f < 0) == (self.f_newest < 0)  # else x replaces `other`
         return _Bracket(
-            newest=pole,
+            newest=x,
             other=np.where(replaces_newest, self.other, self.newest),
             replaced=np.where(replaces_newest, self.newest, self.other),
             f_newest=f,
@@ -278,47 +283,55 @@ class _Bracket(NamedTuple):
 
     @property
     def is_closed(self) -> Bools:
-        """Return True for each column whose two poles are equal."""
-        closed: Bools = np.abs(self.other - self.newest) <= _NEAR
+        """Return True for each column whose two ends are equal but for rounding."""
+        closed: Bools = np.abs(self.other - self.newest) <= _CLOSED
         return closed
 
-    def next_pole(self) -> Floats:
-        """Return the pole (a number) to try next in each column, in the search for the zero of a
-        function f of the pole.
+    def next_x(self) -> Floats:
+        """Return the number to try next in each column, between the ends `newest` and `other`.
 
-        The zero is between the poles `newest` and `other`. Where f is smooth, the next pole is found by
-        inverse quadratic interpolation. Elsewhere it is the middle of `newest` and `other`, which is
-        slower, but always halves the bracket.
+        It is found by inverse quadratic interpolation where Chandrupatla's criterion trusts the
+        interpolation (`_is_smooth`). Elsewhere it is the middle of the ends, which is slower, but always
+        halves the bracket.
         """
         width = self.other - self.newest
-        # f may be infinite, or equal at two poles: the fraction is then not finite
+        # f may be infinite, or equal at two numbers: the fraction is then not finite
         with np.errstate(invalid="ignore", divide="ignore"):
             fraction = self._interpolated_fraction()
             is_usable = self._is_smooth() & np.isfinite(fraction)
-            smallest = np.minimum(_NEAR / 2 / np.abs(width), 0.5)  # stay off both ends
+            # keep off both ends: by half the width of a closed bracket
+            smallest = np.minimum(_CLOSED / 2 / np.abs(width), 0.5)
         fraction = np.clip(np.where(is_usable, fraction, 0.5), smallest, 1 - smallest)
-        pole: Floats = self.newest + fraction * width
-        return pole
+        x: Floats = self.newest + fraction * width
+        return x
 
     def _interpolated_fraction(self) -> Floats:
         """Return how far the zero of f is on the way from `newest` (0) to `other` (1), by inverse
-        quadratic interpolation: the zero of the curve through the three known values of f, on which
-        the pole is a quadratic function of f.
+        quadratic interpolation: x is taken as a quadratic function of f through the three known points.
+
+        By Lagrange's formula, the value of this function at f = 0 is a sum over the points: the place of
+        a point times its weight. The place of `newest` is 0, so two terms remain. The weight of `other`
+        is (0 - f_newest) / (f_other - f_newest) * (0 - f_replaced) / (f_other - f_replaced), in which
+        both minus signs cancel.
         """
-        _newest, _other, _replaced, f_newest, f_other, f_replaced = self
-        by_other = f_newest / (f_other - f_newest) * f_replaced / (f_other - f_replaced)
-        distance = (self.replaced - self.newest) / (self.other - self.newest)
-        by_replaced = (
-            distance * f_newest / (f_replaced - f_newest) * f_other / (f_replaced - f_other)
+        f_newest, f_other, f_replaced = self.f_newest, self.f_other, self.f_replaced
+        weight_of_other = f_newest / (f_other - f_newest) * f_replaced / (f_other - f_replaced)
+        place_of_replaced = (self.replaced - self.newest) / (self.other - self.newest)
+        term_of_replaced = (
+            place_of_replaced
+            * f_newest
+            / (f_replaced - f_newest)
+            * f_other
+            / (f_replaced - f_other)
         )
-        fraction: Floats = by_other + by_replaced
+        fraction: Floats = weight_of_other + term_of_replaced
         return fraction
 
     def _is_smooth(self) -> Bools:
         """Return True for each column in which the curve of inverse quadratic interpolation is
         monotone, by Chandrupatla's criterion (1997).
 
-        On the way from `other` (0) to `replaced` (1), the pole `newest` is at xi, and its f at phi. If f
+        On the way from `other` (0) to `replaced` (1), the end `newest` is at xi, and its f at phi. If f
         were a straight line, xi and phi would be equal; they may differ only so far.
         """
         xi = (self.newest - self.other) / (self.replaced - self.other)
@@ -368,18 +381,19 @@ def _by_gaffke_or_student(
         if len(column) > 1 and not math.isfinite(unseen[i]):
             error = deviation(column) / math.sqrt(len(column))
             results[i] = by_student(float(column.mean()), error, len(column) - 1)
-    for block, points in _blocks(columns, unseen):
+    for block, points in _bounded_blocks(columns, unseen):
         results[block] = by_gaffke(points)
     return results
 
 
-def _blocks(
+def _bounded_blocks(
     columns: Sequence[Floats], unseen: Sequence[float] | Floats
 ) -> Iterator[tuple[list[int], Floats]]:
-    """Yield columns in blocks that can be computed at once, as one matrix of points.
+    """Yield the columns with a finite `unseen` and two or more values, in blocks that can be computed
+    at once as one matrix of points.
 
     A block has columns of the same length, and only so many that its matrix fits into the cache of a
-    processor. Columns without a finite `unseen`, or with fewer than two values, are left out.
+    processor.
 
     Args:
         columns: the values of each column.
@@ -409,10 +423,11 @@ def needs_search(
     """Return True for each column whose lower limit by Gaffke may be below a given limit, so that it has
     to be searched; False if it surely is not.
 
-    Gaffke's limit is the number that a random weighted mean of the values falls below with the
-    probability `level`. So if this probability is at most `level` at one number above the given limit,
-    Gaffke's limit is above the given limit, too. One number is tried, barely above it: this saves the
-    search for most columns of 300 or more values.
+    Gaffke's limit is the number that a random weighted mean of the values is below with the probability
+    `level`. If this mean is below some other number with a smaller probability, the other number is
+    below Gaffke's limit. So one number is tried, barely above the given limit: if its probability is at
+    most `level`, Gaffke's limit is above both. This saves the search for most columns of 300 or more
+    values.
 
     Args:
         columns: the values of each column.
@@ -421,28 +436,38 @@ def needs_search(
         levels: the level of each column's limit by Gaffke.
     """
     needs_search = np.ones(len(columns), dtype=bool)
-    for block, points in _blocks(columns, -widths):
-        center = points.mean(axis=0)
+    for block, points in _bounded_blocks(columns, -widths):
         with np.errstate(all="ignore"):  # a column without variance, or a limit above its mean
-            # A pole, a number below all points, fixes a mean and the probability below it (see
-            # `_lower_tails`). Approach the pole whose mean is barely above the limit.
-            wanted_distance = (center - limits[block]) * 0.999
-            depth = points.var(axis=0) / wanted_distance  # of the pole below the center, at first
-            for _ in range(3):  # each step makes the error 5 to 20 times smaller
-                mean_at_pole, _excess_weights = _mean_at_pole(points, center - depth)
-                depth = depth * (center - mean_at_pole) / wanted_distance
-            pole = center - depth
-            mean_at_pole, excess_weights = _mean_at_pole(points, pole)
-            p = _tail_probability(excess_weights)
+            pole = _pole_at_distance(points, (points.mean(axis=0) - limits[block]) * 0.999)
+            number, excess_weights = _mean_at_pole(points, pole)
+            p = _tail_probability(excess_weights)  # that the weighted mean is below the number
             is_pole = pole < points.min(axis=0)
-            is_above = is_pole & (mean_at_pole >= limits[block]) & (p <= levels[block])
+            is_above = is_pole & (number >= limits[block]) & (p <= levels[block])
         needs_search[block] = ~is_above
     return needs_search
 
 
+def _pole_at_distance(points: Floats, distance: Floats) -> Floats:
+    """Return the pole (see `_lower_tails`) of each column whose tail ends about `distance` below the mean
+    of the points. The result is not a pole if it is above a point, or NaN.
+
+    A tail ends about variance / depth below the mean, if its pole is `depth` below the mean. So a depth
+    at which the tail ends twice too far away is doubled. Each step makes the error 5 to 20 times
+    smaller.
+    """
+    center = points.mean(axis=0)
+    depth = points.var(axis=0) / distance
+    for _ in range(3):
+        mean_at_pole, _excess_weights = _mean_at_pole(points, center - depth)
+        depth = depth * (center - mean_at_pole) / distance
+    pole: Floats = center - depth
+    return pole
+
+
 def _mean_at_pole(points: Floats, pole: Floats) -> tuple[Floats, Floats]:
-    """Return the weighted mean of each column if its N points have weights w in proportion to
-    1 / (point - pole), and N w - 1 of each point (points, columns).
+    """Return the mean of each column if its N points have weights w in proportion to
+    1 / (point - pole), which is where the tail of this pole ends (see `_lower_tails`), and N w - 1 of
+    each point (points, columns).
     """
     weights = 1 / (points - pole)
     scale = len(points) / weights.sum(axis=0)
