@@ -106,7 +106,7 @@ def mean_intervals(
     smallest = np.array([low for low, _high in bounds], dtype=float)
     largest = np.array([high for _low, high in bounds], dtype=float)
     is_bounded = np.isfinite(smallest) & np.isfinite(largest)
-    unseen = np.where(is_bounded, smallest, -math.inf)
+    unseen = np.where(is_bounded, smallest, -math.inf)  # infinite: Student's limit
     unseen_mirrored = np.where(is_bounded, -largest, -math.inf)
     low = lower_limits(columns, unseen, alpha / 2)
     high = -lower_limits(mirrored, unseen_mirrored, alpha / 2)
@@ -197,7 +197,8 @@ def _safe_lower_limits(
     limits = np.fmin(by_student, _rule_of_three(columns, means, widths, alpha))
     levels = np.full(len(columns), alpha)
     # Gaffke's limits are slow to find: only those that may be the smallest are searched
-    searched = np.flatnonzero(needs_search(columns, widths, limits, levels))
+    may_be_smallest = needs_search(columns, widths, limits, levels)
+    searched = np.flatnonzero(may_be_smallest)
     searched_columns = [columns[int(i)] for i in searched]
     unseen = -widths[searched]
     by_whole = lower_limits(searched_columns, unseen, alpha)
@@ -232,13 +233,16 @@ def _p_of_positive_means(
     - The rule of three: the probability that a sample lacks a kind of question which loses everything
       (`widths`, the largest possible losses) and is just frequent enough to bring the mean down to 0.
     - Gaffke's p, for losses of any size: an unseen value, the largest possible loss, counts as one more
-      observation (`by_whole`), or as half of one with twice the p (`by_half`). The smaller p counts.
+      observation (`by_whole`), or as half of one (`by_half`, whose p is doubled, since its limit is at
+      half the alpha). The smaller p counts.
     """
     lengths = np.array([len(column) for column in columns])
     rule_of_three = (1 + means / widths) ** -lengths
     p: Floats = np.maximum(p_by_student, rule_of_three)
-    # Gaffke's p is slow to find: it is searched only where it may be the largest
-    searched = np.flatnonzero(needs_search(columns, widths, np.zeros(len(columns)), p))
+    # Gaffke's p is slow to find. It is searched only where it may be the largest: where Gaffke's limit
+    # at the level p may be below 0.
+    may_be_below_0 = needs_search(columns, widths, limits=np.zeros(len(columns)), levels=p)
+    searched = np.flatnonzero(may_be_below_0)
     searched_columns = [columns[int(i)] for i in searched]
     unseen = -widths[searched]
     by_whole = p_above(searched_columns, unseen, 0.0)
@@ -275,13 +279,14 @@ def cluster_interval(
     from scipy.special import stdtr, stdtrit
 
     observed_mean = float(sums.mean() / lengths.mean())
-    # the spread of the clusters about the observed mean of as many questions; df: degrees of freedom
-    error, df = error_of_mean(sums - observed_mean * lengths)
+    # how much the sum of a cluster exceeds that of as many questions with the observed mean
+    excess_sums = sums - observed_mean * lengths
+    error, degrees_of_freedom = error_of_mean(excess_sums)
     error /= float(lengths.mean())
     is_bounded = math.isfinite(width)
     if error > TIE:
-        half_width = float(stdtrit(df, 1 - alpha / 2)) * error
-        p = 2 * float(stdtr(df, -abs(observed_mean) / error))
+        half_width = float(stdtrit(degrees_of_freedom, 1 - alpha / 2)) * error
+        p = 2 * float(stdtr(degrees_of_freedom, -abs(observed_mean) / error))
     elif is_bounded:  # all clusters have the same mean
         half_width = 0.0
         p = 0.0
@@ -296,7 +301,7 @@ def cluster_interval(
     if abs(observed_mean) <= TIE:
         return low, high, 1.0
     gains = sums if observed_mean > 0 else -sums
-    p = max(p, _p_of_cluster_mean(gains, lengths, width, 0.0))
+    p = max(p, _p_of_cluster_mean(gains, lengths, width, supposed=0.0))
     return low, high, min(p, 1.0)
 
 

@@ -68,11 +68,10 @@ class Pilot(NamedTuple):
                 self.deviation, self.n, n, alpha, self.width
             )
             return _mean_power(effect, n, deviations, critical)
-        # The rate of questions that differ is at least the effect, since each of them moves the mean
-        # by 1 / n.
+        # a mean difference of values of 0 and 1 is at most the rate of questions that differ
         rates = np.maximum(_likely_rates(self.differing, self.n), effect)
         if n <= _MAX_EXACT:
-            _levels, weights = _nodes()  # the weights of the rates in their mean
+            _levels, weights = _levels_and_weights()  # the rates are quantiles at these levels
             return float(weights @ _power_of_rates(rates, effect, n, alpha))
         # More pairs are computed as normal values. A squared difference is 1 for a question that
         # differs, else 0: its mean is the rate, and the variance is the rate less the squared mean.
@@ -158,14 +157,15 @@ class Pilot(NamedTuple):
         """
         smallest = self._smallest_half_width(n, alpha)
         if self.deviation <= TIE:
-            return smallest
-        # the distance of the largest loss, in standard deviations as `critical_means_of` takes it
-        distance = np.array([self.width / self.deviation])
+            return smallest  # of equal pairs, `by_whole` is the rule of three's half width
+        # The critical mean is how far Gaffke's limit is below the mean: the half width. Its arguments
+        # and results are in standard deviations.
+        distance = np.array([self.width / self.deviation])  # of the largest loss below the mean
         [by_whole_in_deviations] = critical_means_of(distance, n, alpha)
         by_whole = float(by_whole_in_deviations) * self.deviation
         if by_whole <= smallest:
             return smallest
-        [by_half_in_deviations] = critical_means_of(distance, n, alpha / 2, 0.5)
+        [by_half_in_deviations] = critical_means_of(distance, n, alpha / 2, weight=0.5)
         by_half = float(by_half_in_deviations) * self.deviation
         return max(min(by_whole, by_half), smallest)
 
@@ -210,7 +210,7 @@ def _smallest(holds: Callable[[int], bool], limit: int, guess: int = 0) -> int:
 
 
 @lru_cache(maxsize=1)
-def _nodes() -> tuple[Floats, Floats]:
+def _levels_and_weights() -> tuple[Floats, Floats]:
     """Compute the nodes and weights of a Gauss-Legendre quadrature over [0, 1].
 
     The nodes are levels of quantiles: the mean of a function of an unknown number is the sum of its
@@ -229,19 +229,19 @@ def _likely_rates(differing: int, n: int) -> Floats:
     """
     from scipy.special import betaincinv
 
-    levels, _ = _nodes()  # at which quantiles to take it
+    levels, _ = _levels_and_weights()  # at which quantiles to take it
     rates: Floats = betaincinv(differing + 0.5, n - differing + 0.5, levels)
     return rates
 
 
 @lru_cache(maxsize=1024)
 def _deviation_ratios(n: int) -> Floats:
-    """Compute quantiles (nodes,) of the ratio of two standard deviations: the one of a sample of `n` normal
-    values, and the true one.
+    """Compute quantiles (nodes,) of the ratio of a sample's standard deviation to the true one, for `n`
+    normal values.
     """
     from scipy.special import chdtri
 
-    levels, _ = _nodes()
+    levels, _ = _levels_and_weights()
     ratios: Floats = np.sqrt(chdtri(n - 1, 1 - levels) / (n - 1))
     return ratios
 
@@ -260,7 +260,7 @@ def _mean_power(effect: float, n: int, deviations: Floats, critical: Floats) -> 
     """
     from scipy.special import ndtr
 
-    _, weights = _nodes()
+    _, weights = _levels_and_weights()
     powers = ndtr((effect - critical) * math.sqrt(n) / deviations[:, None])
     return float(weights @ powers @ weights)
 
@@ -277,45 +277,49 @@ def _likely_critical_means(
 
 
 def _critical_means_of_pairs(true_deviations: Floats, n: int, alpha: float, width: float) -> Floats:
-    """Compute how large the mean of `n` pairs must be for their safe 1 - alpha interval to exclude 0.
+    """Compute critical means: the mean that `n` pairs must exceed for their safe 1 - alpha interval to
+    exclude 0.
 
-    The limit of the interval is the farthest of three: Student's; Gaffke's, which counts the largest
-    possible loss as one more value (`by_whole`) or as half of one at alpha / 2 (`by_half`; the nearer
-    one counts); and the rule of three, for losses that no pair of the sample shows. If `width`, the
-    largest possible difference, is infinite, the limit is Student's.
+    The interval excludes 0 if three limits do, so the critical mean is the largest of three: Student's;
+    the rule of three's, for losses that no pair of the sample shows; and Gaffke's. Gaffke's limit counts
+    the largest possible loss as one more value (`by_whole`) or as half of one at alpha / 2 (`by_half`),
+    of which the smaller critical mean counts. If `width`, the largest possible difference, is infinite,
+    the critical mean is Student's.
 
     Returns:
-        A row per true deviation, a column per deviation that the sample may have.
+        A row per true deviation, a column per deviation that the sample may happen to have.
     """
     from scipy.special import stdtrit
 
-    # a row per true deviation, a column per ratio of a sample's deviation to it
     sample_deviations = true_deviations[:, None] * _deviation_ratios(n)
     by_student: Floats = sample_deviations * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
     if not math.isfinite(width):
         return by_student
-    # `critical_means` has ranges and means in standard deviations of the sample
+    # The tables have the critical means of some ranges, both in standard deviations of the sample.
     ranges = width / sample_deviations
-    by_whole = _interpolated(ranges, *critical_means(n, alpha))
-    by_half = _interpolated(ranges, *critical_means(n, alpha / 2, 0.5))
+    by_whole = _interpolated(ranges, table=critical_means(n, alpha))
+    by_half = _interpolated(ranges, table=critical_means(n, alpha / 2, weight=0.5))
     by_gaffke = sample_deviations * np.minimum(by_whole, by_half)
     rule_of_three = width * (alpha ** (-1 / n) - 1)
     critical: Floats = np.maximum(by_student, np.maximum(by_gaffke, rule_of_three))
     return critical
 
 
-def _interpolated(ranges: Floats, known_ranges: Floats, known_means: Floats) -> Floats:
-    """Return the critical mean at each range, interpolated between known ones on logarithmic scales."""
+def _interpolated(ranges: Floats, table: tuple[Floats, Floats]) -> Floats:
+    """Return the critical mean at each range, interpolated on logarithmic scales in a table of ranges and
+    critical means.
+    """
+    known_ranges, known_means = table
     critical: Floats = np.exp(np.interp(np.log(ranges), np.log(known_ranges), np.log(known_means)))
     return critical
 
 
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:
     """Compute the exact power of `n` questions scored 0 or 1, whose true mean difference is `effect`: the
-    probability of a decision, for each rate of questions that differ (rates,).
+    probability of a decision for the better side, for each rate of questions that differ (rates,).
 
-    The number m of questions that differ is binomial, and so is the number of those that one side wins.
-    The power is the sum, over m, of the probability of m times the probability of enough wins.
+    The number m of questions that differ is binomial, and so is the number of those that the better side
+    wins. The power is the sum, over m, of the probability of m times the probability of enough wins.
     """
     from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
@@ -327,7 +331,8 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
     is_likely = p_of_m.max(axis=0) > _UNLIKELY
     m = m[is_likely]
     p_win = np.minimum((1 + effect / rates) / 2, 1)  # of a question that differs
-    # bdtrc(k, m, p): the probability of more than k wins; it is 0 for k = m
+    # bdtrc(k, m, p) is the probability of more than k wins of m. It is 0 for k = m, where not even m
+    # wins decide.
     one_win_too_few = np.clip(_wins_that_decide(m, n, alpha) - 1, 0, m)
     p_decision = bdtrc(one_win_too_few, m, p_win)
     powers: Floats = (p_of_m[:, is_likely] * p_decision).sum(axis=1)
@@ -338,17 +343,23 @@ def _wins_that_decide(m: Ints, n: int, alpha: float) -> Floats:
     """Return how many questions one side must win for a decision, if `m` of `n` questions differ and the
     others are ties; m + 1 if even all m are not enough. One result for each entry of `m`.
 
-    By Tango's test of no difference it takes more than (m + z sqrt(m)) / 2 wins. But if that means all
-    m, the other side wins none, and the p of `safe_intervals` must be below `alpha`. This is the largest
-    of Student's p, the p of the rule of three, and Gaffke's p. Gaffke's is 2^-m (`by_whole`), or comes
-    from a beta distribution if the unseen value counts as half an observation (`by_half`); the smaller
-    one counts.
+    Where both sides win a question, Tango's test decides: of w wins, its score is (w - (m - w)) / sqrt(m),
+    which must exceed z, the 1 - alpha / 2 quantile of the normal distribution. So it takes more than
+    (m + z sqrt(m)) / 2 wins.
+
+    If these are not fewer than m, one side must win all m, and the p of `safe_intervals` must be below
+    `alpha`: the largest of Student's p, the p of the rule of three and Gaffke's p. Gaffke's counts a loss
+    of 1 as one more value (`by_whole`), or as half of one with twice the p (`by_half`); the smaller
+    counts.
     """
     from scipy.special import betainc, ndtri, stdtr
 
     by_tango = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
+    # m values of 1 and n - m of 0 have the mean m / n and the variance m (n - m) / (n (n - 1))
     mean_in_errors = np.sqrt(m * (n - 1) / np.maximum(n - m, 1e-12))
     by_student = 2 * stdtr(n - 1, -mean_in_errors)
+    # The weighted mean is at most 0 if the loss has at least half of the weight of loss and wins. This
+    # fraction is Beta(1, m) distributed, or Beta(1 / 2, m) for half a loss.
     by_whole = 2.0**-m
     by_half = 2 * (1 - betainc(0.5, np.maximum(m, 1e-12), 0.5))
     by_gaffke = np.minimum(by_whole, by_half)

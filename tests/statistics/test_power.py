@@ -158,9 +158,9 @@ def test_the_number_that_shows_a_tie_takes_few_searches(
 ) -> None:
     searched = []
 
-    def counted(unseen: Any, n: int, *others: Any) -> Any:
+    def counted(distances: Any, n: int, level: float, weight: float = 1.0) -> Any:
         searched.append(n)
-        return critical_means_of(unseen, n, *others)
+        return critical_means_of(distances, n, level, weight)
 
     monkeypatch.setattr("ragbench.statistics.power.critical_means_of", counted)
     Pilot(1000, 0.4, 1.0).n_to_decide(difference, 0.02, 0.05)
