@@ -81,6 +81,10 @@ def within_margin(
         measure: the measure of quality.
         word: the word for the lowest cost in the sentence: "cheapest", "fastest", "smallest".
 
+    Returns:
+        The choice, `chosen`, which is None if no configuration with a known cost is proven; with the
+        p-values of all configurations.
+
     >>> import pandas as pd
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
@@ -114,7 +118,8 @@ class MarginProof:
     width: float
 
     def cheapest(self, costs: Mapping[str, float], word: str = "cheapest") -> WithinMargin:
-        """Choose the cheapest of the configurations that are proven to be within the margin.
+        """Choose the cheapest of the configurations that are proven to be within the margin; `chosen` is
+        None if there is none with a known cost.
 
         Args:
             costs: name -> cost; a configuration with the cost None is not chosen.
@@ -227,14 +232,15 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
     n, n_columns = values.shape
     if n < 2:
         return np.full(n_columns, math.nan)
-    # The matrices have a row for each configuration and a column for each rival. The margin is added
-    # to the difference, so that a positive lead means "not worse by the margin".
+    # The matrices have a row for each configuration and a column for each rival. A lead is the
+    # difference plus the margin, so that a positive lead means "not worse by the margin". A difference
+    # is at least -width, so a lead is at least margin - width.
     means = values.mean(axis=0)
     lead = np.subtract.outer(means, means) + margin
     variance = _variance_of_differences(values)
     lead_in_errors = lead / np.sqrt(np.maximum(variance, 1e-300))
     if math.isfinite(width):
-        possible_p = _largest_possible_p(lead, variance, width - margin, n)
+        possible_p = _largest_possible_p(lead, variance, loss=width - margin, n=n)
     else:
         lead_in_errors[variance == 0] = -math.inf  # equal differences: p is 1
         possible_p = np.zeros_like(lead)  # no further rival is tried
@@ -248,10 +254,10 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
             values[:, column] - values[:, rival]
             for column, rival in zip(columns, rivals, strict=True)
         ]
-        # p of "the mean difference is -margin or less"; no difference can be below -width
-        p_values = p_above(differences, [-width] * len(columns), -margin)
+        # p of "the mean difference is at most -margin", which is "the mean lead is at most 0"
+        p_values = p_above(differences, unseen=[-width] * len(columns), bound=-margin)
         largest_p[columns] = np.maximum(largest_p[columns], p_values)
-        possible_p[columns, rivals] = 0  # this rival is done
+        possible_p[columns, rivals] = 0  # this rival is not tried again
         may_be_larger = possible_p.max(axis=1) > np.maximum(largest_p, _NEGLIGIBLE)
         proves_nothing = largest_p >= 0.5
         columns = np.flatnonzero(may_be_larger & ~proves_nothing)
@@ -282,17 +288,20 @@ def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> 
     """
     if loss <= 0:
         return np.zeros_like(mean)
-    variance = variance * (n - 1) / n
+    variance = variance * (n - 1) / n  # the mean square of the n deviations
     # the two numbers with this mean and variance, -loss and `other`, and how often each occurs
     mean_above_loss = np.maximum(mean, 0) + loss
     fraction_lost = variance / (variance + mean_above_loss**2)
     other = mean_above_loss + variance / mean_above_loss - loss
     n_lost = n * fraction_lost + 1  # with the unseen value
     n_other = n * (1 - fraction_lost)
-    # the sum of log(1 + s x) at the best s, for each of the two numbers
+    # The sum of log(1 + s x) is largest for
+    #     s = (n_other * other - n_lost * loss) / (loss * other * (n + 1)),
+    # where its derivative is 0. There 1 - s * loss and 1 + s * other are the arguments of the logarithms.
     with np.errstate(divide="ignore", invalid="ignore"):
         sum_of_lost = n_lost * np.log(n_lost * (loss + other) / (other * (n + 1)))
         sum_of_other = n_other * np.log(n_other * (loss + other) / (loss * (n + 1)))
         bound = np.exp(-(sum_of_lost + sum_of_other))
-    has_positive_mean = (mean > 0) & (n_other * other > n_lost * loss)  # also with the unseen value
+    # the mean is positive, also with the unseen value (and so is s)
+    has_positive_mean = (mean > 0) & (n_other * other > n_lost * loss)
     return np.where(has_positive_mean, bound, 1.0)

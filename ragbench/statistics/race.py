@@ -35,14 +35,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.array_types import Floats, Ints
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError, plural
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import bounds_of
 from ragbench.statistics.thresholds import ALPHA, MARGIN
 
 ROUNDS = 16  # after each of which configurations may stop
-_STAKES = (0.1, 0.95)  # fractions of the stake that could ruin
+_STAKE_BOUNDS = (0.1, 0.95)  # parts of the capital that are lost at the largest possible loss
 _STEPS = 500  # supposed means, from the smallest value to the largest
 _MAX_FACTOR = 1e6  # by which one draw may multiply or divide a capital
 
@@ -110,16 +110,14 @@ def run_race(
             break
         if led:
             leader = led[-1]
-            # of this round's draws, as logarithms: sums are the growth over several draws
-            growth = _growth_against_leader(values, costs, leader, end, margin)[start:]
-            peak = np.maximum(peak, capital + np.cumsum(growth, axis=0).max(axis=0))
-            capital = capital + growth.sum(axis=0)
-            is_running = steps == 0
-            may_stop = is_running & (peak >= -math.log(alpha))
-            may_stop[led] = False  # a configuration that has led is never stopped
-            candidates = np.flatnonzero(may_stop)
-            largest_first = candidates[np.argsort(-peak[candidates], kind="stable")]
-            stopped = largest_first[: is_running.sum() - 2]  # two always stay
+            # logarithms, a row per draw: of all draws, since the stakes follow from the earlier ones
+            growth = _growth_against_leader(values, costs, leader, end, margin)
+            growth_in_round = growth[start:]
+            # The capital is kept where the leader has changed: no bet against a configuration that is
+            # better than each leader by the margin gains on average.
+            peak = np.maximum(peak, capital + np.cumsum(growth_in_round, axis=0).max(axis=0))
+            capital = capital + growth_in_round.sum(axis=0)
+            stopped = _stopped_now(peak, steps == 0, led, alpha)
             steps[stopped] = end
             leaders[stopped] = leader
         means = _means_of_configurations(values[:end])
@@ -130,6 +128,20 @@ def run_race(
             led.append(best)
         start = end
     return Drops(steps, leaders, peak, led)
+
+
+def _stopped_now(peak: Floats, is_running: Bools, led: list[int], alpha: float) -> Ints:
+    """Return the indices of the running configurations that stop: the largest capital against them has
+    reached 1 / alpha, and they have never led. Two running configurations always stay.
+
+    `peak` is the logarithm of that capital (configurations,), and `led` the indices of all leaders.
+    """
+    may_stop = is_running & (peak >= -math.log(alpha))
+    may_stop[led] = False
+    candidates = np.flatnonzero(may_stop)
+    largest_first = candidates[np.argsort(-peak[candidates], kind="stable")]
+    stopped: Ints = largest_first[: is_running.sum() - 2]
+    return stopped
 
 
 def _cheapest_near_best(means: Floats, costs: Floats, distance: float) -> int:
@@ -151,7 +163,7 @@ def _growth_against_leader(
     values: Floats, costs: Floats, leader: int, end: int, margin: float
 ) -> Floats:
     """Return the growth of the capital in the bets that a configuration is not better than the leader by
-    the margin or more, for the first `end` draws (draws, configurations).
+    the margin or more, for the first `end` draws: the logarithms of its factors (draws, configurations).
 
     If the configuration is cheaper than the leader, the bet is that it is worse than the leader.
     """
@@ -178,7 +190,8 @@ def _growth_of_capital(gains: Floats, smallest_gain: Floats, control: Floats) ->
         smallest_gain: the smallest possible gain of a question in each bet (bets,).
         control: a value of every draw that is known beforehand (all draws,), as a control variate: as
             far as earlier gains followed it, its deviation from its expected value is subtracted from
-            the gain, which makes gains vary less.
+            the gain, which makes gains vary less. It must not be below 0, and a scored gain must be at
+            least the smallest gain plus the control.
     """
     lowest = gains.shape[1] * smallest_gain  # the smallest possible gain of a draw
     gain = np.nan_to_num(gains).sum(axis=1)  # of each draw
@@ -188,18 +201,22 @@ def _growth_of_capital(gains: Floats, smallest_gain: Floats, control: Floats) ->
     # the means of the draws that are left, if the mean over all draws is 0
     expected_control = -_earlier_sum(centred) / n_left
     supposed = -_earlier_sum(gain) / n_left
-    # the slope of the earlier gains on the control
+    # the slope of the earlier gains on the control, with one more observation that is not correlated
     products = _earlier_sum(gain * centred)
     squares = _earlier_sum(centred**2)
     slope = np.clip(products / np.maximum(squares + control.var(), 1e-12), 0, -smallest_gain)
     adjusted = gain - slope * (centred - expected_control)
+    # With slopes up to -smallest_gain, no adjusted gain (nor an unscored one, 0) is below the one at the
+    # lowest gain, where the control is 0: centred, that is -control.mean().
     lowest_adjusted = lowest + slope * (control.mean() + expected_control)
-    # the stake that maximises the expected growth: mean over mean square, from the earlier gains
+    # To bet mean / mean square of each unit of gain maximises the expected growth (Waudby-Smith & Ramdas
+    # 2024). Both are of the earlier gains, with one more gain: the lowest.
     expected = _earlier_sum(gain) / np.maximum(n_earlier, 1) - supposed
     earlier_squares = _earlier_sum(gain**2) - 2 * slope * products + slope**2 * squares
     mean_square = (earlier_squares + np.square(lowest)) / (n_earlier + 1)
+    # the stake is the part of the capital that is lost at the largest loss
     largest_loss = np.maximum(supposed - lowest_adjusted, 1e-9)
-    stake = np.clip(expected / mean_square * largest_loss, *_STAKES)
+    stake = np.clip(expected / mean_square * largest_loss, *_STAKE_BOUNDS)
     factors = 1 + stake * (adjusted - supposed) / largest_loss
     # the mean is surely above 0: the draws that are left cannot be as low as `supposed`
     is_proven = supposed < lowest_adjusted - 1e-9
@@ -222,7 +239,8 @@ def _lower_limits_by_betting(
     before the first one that is not refuted; the smallest supposed mean if none is refuted.
 
     Args:
-        values: (draws so far, questions of a draw), between `bounds`.
+        values: (draws so far, questions of a draw), between `bounds`; NaN, no value, counts as the
+            supposed mean.
         n_draws: the number of all draws.
         alpha: probability that any of the limits is above the true mean.
     """
@@ -359,7 +377,7 @@ class Race:
             leader = names[column_of_leader]
             gains = self.values[:n_draws, :, column] - self.values[:n_draws, :, column_of_leader]
             # all configurations but the leader share alpha, so that all intervals hold at once
-            lows, highs = self._limits_of_mean(gains, -1, ALPHA / (len(names) - 1))
+            lows, highs = self._limits_of_mean(gains, lowest=-1, alpha=ALPHA / (len(names) - 1))
             low = lows[-1]  # after the last draw
             high = highs[-1]
             proven = f"not better than {leader} by {self.margin:g} or more"
@@ -374,8 +392,8 @@ class Race:
         """Return the mean of a configuration, and its interval, after each draw of questions.
 
         The index is the number of questions so far. `mean` is the mean over these questions, where 1
-        is best. ci_low and ci_high are the interval of the mean over all questions; all intervals of
-        the configuration hold at once.
+        is best; unscored answers do not count. ci_low and ci_high are the interval of the mean over all
+        questions; all intervals of the configuration hold at once.
         """
         # the draws whose questions it has all answered
         n_draws = int(np.searchsorted(self.sizes, len(self.scores[name]), side="right"))
@@ -383,7 +401,7 @@ class Race:
         values = self.values[:n_draws, :, column]
         n_scored = (~np.isnan(values)).sum(axis=1).cumsum()
         means = np.nansum(values, axis=1).cumsum() / np.maximum(n_scored, 1)
-        low, high = self._limits_of_mean(values, 0, ALPHA)
+        low, high = self._limits_of_mean(values, lowest=0, alpha=ALPHA)
         return pd.DataFrame({"mean": means, "ci_low": low, "ci_high": high}, self.sizes[:n_draws])
 
     def _limits_of_mean(self, values: Floats, lowest: int, alpha: float) -> tuple[Floats, Floats]:

@@ -31,7 +31,7 @@ wait for the next look.
 
 _FOLDS = 5
 _MAX_LEVELS = 5  # so many values of a proxy are separate strata; more are cut into thirds
-_HALF_SPENT = 100.0  # independent labels by which half of alpha is spent
+_INFORMATION_AT_HALF_ALPHA = 100.0  # looks up to this information share half of alpha
 # of the integration over the scores that earlier looks left open, of either sign
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 # pseudo-observations of an error of 1: so many always, ...
@@ -142,10 +142,11 @@ def estimate_difference(
     The interval has Student's quantiles, in the unit of the labels; it may pass the bounds of a
     measure. It has no width if all questions are labelled. Equal labels alone are no certainty, so
     something is added to the squared errors (`_unseen_squares`). The interval covers 1 - alpha if
-    labelling stops at the decision, or before it for a reason that is not in the labels. It uses the
-    stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)); for "within the margin" the order
-    of estimates (Emerson & Fleming 1990, Biometrika 77(4)). After labelling beyond the decision, it is
-    the wider repeated interval (Jennison & Turnbull 1989), which holds at all looks at once.
+    labelling stops at the decision, or before it for a reason that is not in the labels: it is the
+    stage-wise interval (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)), in which results "within the
+    margin" are ordered by their estimates (Emerson & Fleming 1990, Biometrika 77(4)). After labelling
+    beyond the decision, it is the wider repeated interval (Jennison & Turnbull 1989), which holds at
+    all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
@@ -175,21 +176,21 @@ def estimate_difference(
     n = len(labels)
     n_open = len(proxies)
     size = n_open + len(settled)
-    # The mean over all questions has two parts: the part of the open questions, which need labels, is
-    # estimated; the part of the settled questions is known.
+    # The mean over all questions is a sum: fraction_open * (mean of the open questions, which need
+    # labels: it is estimated) + settled_addend (known).
     proxies = proxies.dropna(axis=1, how="all")
-    share_open = n_open / size
-    settled_part = sum(settled) / size  # their part of the mean over all questions
-    proxy, naive = _first_proxy(proxies.mean() * share_open + settled_part)
+    fraction_open = n_open / size
+    settled_addend = sum(settled) / size
+    proxy, naive = _first_proxy(proxies.mean() * fraction_open + settled_addend)
     if n < min(FIRST, n_open):  # too few for an interval
         return Trust(size, n, None, None, None, "undecided", None, proxy, naive)
     if n == n_open:  # the mean is known
-        mean = float(labels.sum()) / size + settled_part
-        decision = _final_decision(_decision(mean, 0.0, margin), mean, mean, margin)
+        mean = float(labels.sum()) / size + settled_addend
+        decision = _or_within_margin(_decision(mean, 0.0, margin), mean, mean, margin)
         return Trust(size, n, mean, mean, mean, decision, 0, proxy, naive)
     # Repeat every look that was due by now, each with the labels until then.
     looks = _looks(n_open, alpha)
-    taken = _looks_taken(proxies, labels, looks, margin, share_open, settled_part)
+    taken = _looks_taken(proxies, labels, looks, margin, fraction_open, settled_addend)
     deciding = [look for look in taken if look.decision != "undecided"]
     decided_after = deciding[0].n_labels if deciding else None
     last = taken[-1]
@@ -203,7 +204,7 @@ def estimate_difference(
         difference=last.middle,
         ci_low=low,
         ci_high=high,
-        decision=_final_decision(last.decision, low, high, margin),
+        decision=_or_within_margin(last.decision, low, high, margin),
         more=max(n_to_decide - n, 0),
         proxy=proxy,
         naive=naive,
@@ -221,8 +222,9 @@ class _LookTaken(NamedTuple):
         middle: the estimate of the mean over all questions.
         error: its standard error.
         freedom: its degrees of freedom, for Student's distribution.
-        half_widths: the half widths of the repeated interval at every look, as if each look had this
-            error (looks,).
+        half_widths: the half widths that the repeated interval would have at every look of the plan,
+            if each had this error (looks,). The one of this look decides; from those of later looks it
+            is foreseen when labels decide (`_labels_to_decide`).
         decision: "better", "worse", "within the margin" or "undecided".
     """
 
@@ -240,8 +242,8 @@ def _looks_taken(
     labels: pd.Series[float],
     looks: _Looks,
     margin: float,
-    share_open: float,
-    settled_part: float,
+    fraction_open: float,
+    settled_addend: float,
 ) -> list[_LookTaken]:
     """Return the looks (interim tests) that were due by now, in order; each uses the labels until then.
 
@@ -250,8 +252,9 @@ def _looks_taken(
         labels: question -> people's value, in the order of labelling.
         looks: the plan: the number of labels and the limit of each look.
         margin: a difference that does not matter.
-        share_open: the fraction of all questions that need a label.
-        settled_part: the part of the other questions in the mean over all questions.
+        fraction_open: the fraction of all questions that need a label.
+        settled_addend: what the other questions add to the mean over all questions: the sum of their
+            values, divided by the number of all questions.
     """
     x = _standardised(proxies)
     strata = _strata(x)  # the number of each question's stratum, from 0 on
@@ -261,8 +264,8 @@ def _looks_taken(
     taken = []
     for number, n_labels in enumerate(looks.counts[looks.counts <= len(labels)]):
         open_mean, open_error = _estimate(x, strata, rows[:n_labels], y[:n_labels])
-        middle = share_open * open_mean + settled_part
-        error = share_open * open_error
+        middle = fraction_open * open_mean + settled_addend
+        error = fraction_open * open_error
         freedom = n_labels - n_strata  # degrees of freedom
         # The limits are normal quantiles; Student's take their place, because the error is estimated
         # (ndtr: the probability of a normal quantile; stdtrit: Student's quantile of a probability).
@@ -304,7 +307,9 @@ def _stagewise_interval(
     z = np.clip(ndtri(stdtr(look.freedom, look.middle / look.error)), -8, 8)
     margin_in_errors = 0.0  # 0: the look did not decide "within the margin"
     if look.decision == "within the margin":
-        margin_in_errors = margin / look.half_widths[look.number] * looks.limits[look.number]
+        # the half width of this look is `limit` standard errors of the normal estimate
+        margin_in_half_widths = margin / look.half_widths[look.number]
+        margin_in_errors = margin_in_half_widths * looks.limits[look.number]
     distances = _stagewise_distances(z, look.number, looks, alpha, margin_in_errors)
     below, above = -look.error * stdtrit(look.freedom, ndtr(-distances))
     return float(look.middle - below), float(look.middle + above)
@@ -352,9 +357,9 @@ def _decision(middle: float, half_width: float, margin: float) -> str:
     return "within the margin" if abs(middle) + half_width <= margin else "undecided"
 
 
-def _final_decision(decision: str, low: float, high: float, margin: float) -> str:
-    """Return the decision of a look, "within the margin" if it is "better" or "worse" and the whole
-    interval is within the margin.
+def _or_within_margin(decision: str, low: float, high: float, margin: float) -> str:
+    """Return the decision of a look, or "within the margin" if the look decided "better" or "worse" by a
+    difference that does not matter: one whose whole interval is within the margin.
     """
     if decision in ("better", "worse") and -margin <= low and high <= margin:
         return "within the margin"
@@ -401,7 +406,8 @@ def _looks(size: int, alpha: float) -> _Looks:
     # with all questions labelled the information would be infinite: the mean is known then
     counts = _label_counts(size)
     information = counts * size / (size - counts)
-    spent = alpha * information / (information + _HALF_SPENT)  # the part of alpha up to each look
+    # the part of alpha that all looks up to each one may use
+    spent = alpha * information / (information + _INFORMATION_AT_HALF_ALPHA)
     undecided = _START  # the distribution of the score where no look so far has decided
     limits: list[float] = []
     for information_now, alpha_of_look in zip(
@@ -410,7 +416,8 @@ def _looks(size: int, alpha: float) -> _Looks:
         limit = _limit_with_level(undecided, information_now, alpha_of_look)
         limits.append(limit)
         standard_error = math.sqrt(information_now)  # of the score
-        undecided = undecided.at_look(information_now, 0.0, limit * standard_error)
+        # undecided here, too: an absolute score up to the limit
+        undecided = undecided.at_look(information_now, low=0.0, high=limit * standard_error)
     return _Looks(counts, information, np.array(limits))
 
 
@@ -425,8 +432,9 @@ def _label_counts(size: int) -> Ints:
 
 
 class _Undecided(NamedTuple):
-    """The distribution of the score where no look has decided, if there is no difference: `scores`, which
-    are nodes of a quadrature, their probabilities `mass` (nodes,), and the information at the last look.
+    """The distribution of the score where no look has decided, if there is no difference: some `scores`
+    (the nodes of a quadrature), their probabilities `mass` (scores,), and the information at the last
+    look. `mass` adds up to the probability that no look has decided.
     """
 
     scores: Floats
@@ -461,10 +469,11 @@ _START = _Undecided(scores=np.zeros(1), mass=np.ones(1), information=0.0)
 
 def _limit_with_level(undecided: _Undecided, information: float, level: float) -> float:
     """Return the limit of the next look, in standard errors of the score: if there is no difference,
-    the score is beyond the limit, above or below, with probability `level`.
+    `level` is the probability that no earlier look decides and that the absolute score of the next
+    look is above the limit.
 
     Args:
-        undecided: the distribution of the score at the last look, where it is undecided.
+        undecided: some scores at the last look for which it is undecided, and their probabilities.
         information: the information at the next look, which is also the variance of the score there.
         level: the probability.
     """
@@ -474,8 +483,9 @@ def _limit_with_level(undecided: _Undecided, information: float, level: float) -
 
     def excess(limit: float) -> float:
         """Compute how far the probability of a score beyond a limit is above `level`."""
-        p_of_nodes = ndtr((undecided.scores - limit * standard_error) / step_deviation)
-        p_above: float = undecided.mass @ p_of_nodes
+        # from each score at the last look, the probability of a step that ends above the limit
+        p_from_scores = ndtr((undecided.scores - limit * standard_error) / step_deviation)
+        p_above: float = undecided.mass @ p_from_scores
         return float(2 * p_above - level)  # below the negative limit the score is as likely
 
     # no level is so small that its limit is at more than 12 standard errors
@@ -495,27 +505,31 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
     3. "better", where an earlier look is larger.
 
     Args:
-        z: the estimate.
-        margin: the margin; 0 if the look decided for "better" or "worse".
+        z: the observed estimate.
+        margin: the margin; 0 if the look decided for "better" or "worse", or if no look decided.
     """
     roots = np.sqrt(looks.information)
-    # without a margin the looks end with this one, and the estimate takes the place of its limit
-    limits = looks.limits if margin else np.append(looks.limits[:now], z)
+    if margin:
+        limits = looks.limits
+    else:  # the looks end with this one: every score above the observed one is a larger outcome
+        limits = np.append(looks.limits[:now], z)
     drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)  # to try: limits are interpolated
     slopes = drifts[:, None] / roots[now]  # of the score, per unit of information
     p_larger = np.zeros(len(drifts))  # the probability of a larger outcome for each drift
     undecided = _START
     for root, limit in zip(roots, limits, strict=False):
-        # the margin and the estimate, in standard errors at this look of the loop
+        # the margin and the observed estimate, in standard errors at this look of the loop
         margin_here = margin * root / roots[now]
         z_here = z * root / roots[now]
-        # the largest |estimate| whose whole interval is within the margin
+        # this look decides "within the margin" for estimates from -within to within
         within = max(min(margin_here - limit, limit), 0.0)
-        p_larger += _p_beyond(limit, undecided, root, slopes)  # "better"
-        # "within the margin", with an estimate from the observed one up to `within`
-        p_larger += _p_beyond(np.clip(z_here, -within, within), undecided, root, slopes)
-        p_larger -= _p_beyond(within, undecided, root, slopes)
-        undecided = undecided.at_look(root**2, within * root, limit * root)
+        # order 3: "better" at this look
+        p_larger += _p_of_score_above(limit, undecided, root, slopes)
+        # order 2: "within the margin", by an estimate from the observed one up to `within`
+        p_larger += _p_of_score_above(np.clip(z_here, -within, within), undecided, root, slopes)
+        p_larger -= _p_of_score_above(within, undecided, root, slopes)
+        # this look is undecided between "within the margin" and the limit, on both sides
+        undecided = undecided.at_look(root**2, low=within * root, high=limit * root)
         if not undecided.mass.any():
             break
     if margin:  # if no look decides, all questions are labelled, and the estimate is the drift
@@ -525,9 +539,9 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
     return np.array([z - low, high - z])
 
 
-def _p_beyond(z: float, undecided: _Undecided, root: float, slopes: Floats) -> Floats:
-    """Return the probability that no look so far decides, and that at the next look the score is more
-    than `z` standard errors above 0; for each true difference (drifts,).
+def _p_of_score_above(z: float, undecided: _Undecided, root: float, slopes: Floats) -> Floats:
+    """Return the probability that no look so far decides, and that the score (with its sign) at the next
+    look is above `z` standard errors; for each true difference (drifts,).
 
     Args:
         root: the root of the information at the next look.

@@ -260,7 +260,7 @@ def test_limits_that_are_not_searched_are_the_searched_ones(
     widths = [1.0] * len(columns)
     fast = safe_intervals(columns, widths, 0.05)
     all_searched = np.ones(len(columns), dtype=bool)
-    monkeypatch.setattr(intervals, "needs_search", lambda *_: all_searched)
+    monkeypatch.setattr(intervals, "needs_search", lambda *_, **__: all_searched)
     searched = safe_intervals(columns, widths, 0.05)
     assert fast.low == pytest.approx(searched.low, rel=1e-12, abs=1e-13)
     assert fast.high == pytest.approx(searched.high, rel=1e-12, abs=1e-13)
