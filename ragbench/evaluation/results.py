@@ -32,7 +32,7 @@ from ragbench.metrics.tidy import score_frame
 from ragbench.registry import find_measure, higher_is_better, leaderboard_measures, named_among
 from ragbench.statistics.comparison import (
     means,
-    printed_short,
+    printed_as,
     with_interval,
 )
 from ragbench.statistics.race import Race
@@ -215,7 +215,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
             if name in table:
                 places = table[name].round(12).rank(ascending=False, method="min")
                 table[column] = places.astype("Int64")
-        return printed_short(_ranked(table, main), partial(_printed, main=main, named=named))
+        return printed_as(_ranked(table, main), partial(_printed, main=main, named=named))
 
     @explaining_calls(
         "results.compare('name of the baseline'), or rb.compare(results['a'], results['b'])",

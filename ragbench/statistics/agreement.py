@@ -84,13 +84,13 @@ def human_frame(human: Human) -> pd.DataFrame:
 
 
 def _check_values(frame: pd.DataFrame, keys: list[str], column: str, what: str) -> None:
-    """Raise DataError if a value of `column` is outside [0, 1], or two rows have the same `keys`; `what`
-    names a row in the message.
+    """Raise DataError if a value of `column` is outside [0, 1] (a missing value is allowed), or two rows
+    have the same `keys`; `what` names a row in the message.
     """
-    outside = ~frame[column].between(0, 1).fillna(True)  # a missing value is allowed
-    repeated = frame.duplicated(keys)
-    if outside.any():
-        row = frame[outside].iloc[0].to_dict()
+    is_allowed = frame[column].isna() | frame[column].between(0, 1).fillna(False)
+    repeated = frame.duplicated(keys)  # such as rows of two systems that are not named
+    if not is_allowed.all():
+        row = frame[~is_allowed].iloc[0].to_dict()
         raise DataError(f"{what}: expected one value in [0, 1], got {row}")
     if repeated.any():
         row = frame[repeated].iloc[0].to_dict()

@@ -173,9 +173,9 @@ def compare(
             "within the margin": the interval lies inside +- `margin` of the measure's range;
             "likely better" or "likely worse": p_likely_adjusted < alpha;
             "undecided", which does not prove that the two are equal.
-        loss_rate_to_overturn: in "likely" rows the fraction of questions with a total loss, of a
-            kind that none of these n questions shows, that would cancel the difference: difference
-            / range.
+        loss_rate_to_overturn: in "likely" rows the size of the difference / the measure's range. If
+            such a fraction of all questions lose everything, and none of them is among these n, the
+            difference is in truth 0.
         n_to_decide: in undecided rows the number of questions that decides with a probability of
             0.8 if difference and deviation stay as they are (by Student's t, or as within the
             margin, whichever takes fewer); 1,000,000 stands for more.
@@ -188,12 +188,12 @@ def compare(
             neighbours in the file resemble each other (`autocorrelation.n_independent`).
         mde: smallest true difference for which as many queries lead to "better" (uncorrected) with
             a probability of 0.8. A smaller difference that matters needs more queries, for any p.
-            pd.NA if no difference has this power, and if all queries differ by the same.
+            pd.NA if no difference does, or if the difference of every query is the same.
 
     Questions whose ids agree up to "<::>" are turns of one conversation, and depend on each other:
     they are one cluster, as are questions or whole conversations of the same words, which results
-    know (or `questions`). Intervals, both p and mde are then computed from clusters, each with the
-    sum of its questions; an unseen cluster may lose on all its questions, and is as long as one of
+    know (or `questions`). The interval, p_value, p_likely and mde are then computed from the sums of
+    the clusters; an unseen cluster may lose on all its questions, and is as long as one of
     the observed clusters.
 
     Args:
@@ -230,7 +230,7 @@ def compare(
         not_possible=not_possible,
         questions=questions,
     )
-    return printed_short(result.drop(columns="name"), short_comparison)
+    return printed_as(result.drop(columns="name"), short_comparison)
 
 
 @explaining_calls(**OF_COMPARISONS)
@@ -291,17 +291,18 @@ def compare_all(
     # all intervals at once; none may pass the largest possible difference, `width`
     low, high, p, method = difference_intervals(parts, pilots, alpha)
     for i, (row, part, pilot) in enumerate(zip(rows, parts, pilots, strict=True)):
-        row["n_clusters"] = pilot.n
+        row["n_clusters"] = pilot.n  # fewer than the clusters if neighbours resemble each other
         row["ci_low"] = np.maximum(low[i], -pilot.width)
         row["ci_high"] = np.minimum(high[i], pilot.width)
         row["interval"] = method[i]
         row["p_value"] = p[i]
         row["p_likely"] = part.p_value
         row["mde"] = pilot.detectable(alpha)
-    n_clusters = [len(part.sums) for part in parts]
-    _decide(rows, pilots, n_clusters, decides, alpha, margin, n_dropped, not_possible)
+    # whether there are enough questions for a decision depends on the clusters alone
+    cluster_counts = [len(part.sums) for part in parts]
+    _decide(rows, pilots, cluster_counts, decides, alpha, margin, n_dropped, not_possible)
     result = pd.DataFrame(rows)[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64"))
-    return printed_short(result.astype({"n_to_decide": "Int64"}), short_comparison)
+    return printed_as(result.astype({"n_to_decide": "Int64"}), short_comparison)
 
 
 def _all_queries(table: Mapping[str, "pd.Series[float]"]) -> pd.Index:
@@ -316,7 +317,7 @@ def _all_queries(table: Mapping[str, "pd.Series[float]"]) -> pd.Index:
 def _decide(
     rows: Sequence[dict[str, Any]],
     pilots: Sequence[Pilot],
-    n_clusters: Sequence[int],
+    cluster_counts: Sequence[int],
     decides: str,
     alpha: float,
     margin: float,
@@ -329,13 +330,13 @@ def _decide(
     Args:
         rows: a row for each contender and measure, without these columns.
         pilots: the number, spread and range of the differences of each row.
-        n_clusters: the number of independent questions of each row.
+        cluster_counts: the number of clusters (questions that depend on each other) of each row.
         decides: the measure that decides; `reason` and `decision` of other measures are "".
         alpha, margin: as in `compare`.
         n_dropped: the number of further tests, whose p-values count as 1 in the adjustment.
         not_possible: why no decision is possible; "" if one may be.
     """
-    for row, n in zip(rows, n_clusters, strict=True):
+    for row, n in zip(rows, cluster_counts, strict=True):
         row["reason"] = ""
         if row["measure"] == decides:
             row["reason"] = not_possible or _too_few(n)
@@ -523,12 +524,10 @@ class ShortFrame(NamedRows):
         return html
 
 
-def printed_short(
-    frame: pd.DataFrame, short: Callable[[pd.DataFrame], pd.DataFrame]
-) -> pd.DataFrame:
-    """Return the frame, printed as `short(frame)`.
+def printed_as(frame: pd.DataFrame, short: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    """Return the same frame, which is displayed as `short(frame)`.
 
-    >>> printed_short(pd.DataFrame({"a": [1], "b": [2]}), lambda frame: frame[["a"]])
+    >>> printed_as(pd.DataFrame({"a": [1], "b": [2]}), lambda frame: frame[["a"]])
        a
     0  1
     """

@@ -227,31 +227,35 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     path.iloc[:1, _STATE] = "first"
     path.iloc[repeated, _STATE] = "unchanged"
     path.iloc[scored_runs, _MEAN] = np.nanmean(table[scored_runs], axis=1)
-    # An alarm takes a p below the level of its test.
+    # An alarm takes a p below the level of its test, and a change of this size.
+    smallest = fall / 2
     paired_level = 1 / (PAIRED_RUN_LENGTH * streams)
+    # Against the noise a run has six tests (`_WINDOWS`), but these overlap: together they raise no more
+    # false alarms than four independent ones.
     noise_level = 1 / (4 * RUN_LENGTH * streams)
     # Where runs repeat exactly there is no noise: two neighbouring runs are compared directly.
     pairs = _pairs_to_compare(different, repeated)
-    changed_pairs, quiet_move = _test_pairs(values, pairs, paired_level, fall / 2, path)
+    changed_pairs, quiet_move = _test_pairs(values, pairs, paired_level, smallest, path)
     # The runs before, between and after these changes are tested against their noise.
     changes: list[Change] = []
     for pair in changed_pairs:
         is_before = different < pair.run
         before = different[is_before]
-        changes_before, _ = _changes_in_noise(values, before, noise_level, fall, path)
+        changes_before, _ = _changes_in_noise(values, before, noise_level, smallest, path)
         change = _paired_change(values, pair)
         path.iloc[pair.noticed, _STATE] = change.direction
         changes += [*changes_before, change]
         different = different[~is_before]
-    last_changes, unchanged = _changes_in_noise(values, different, noise_level, fall, path)
+    last_changes, unchanged = _changes_in_noise(values, different, noise_level, smallest, path)
     changes += last_changes
-    # How soon would a fall be noticed from here on?
+    # After how many runs would a fall be noticed from here on?
     n_questions = int((~np.isnan(table[different[-1]])).sum()) if len(different) else 0
+    # the number of questions that must fall alike for an alarm of the paired test
     n_alike = _n_alike(paired_level)
-    repeats = _is_repeated_recently(different, repeated, len(table))
+    repeats = _is_one_repeated(different[-_RECENT:], repeated, len(table))
     if repeats:  # the next run will be compared directly with the one before it
         notice = 1 if n_questions >= n_alike else None
-    else:
+    else:  # the next run will be tested against the noise, in which a single move means nothing
         notice = _runs_to_notice(table[unchanged], noise_level, fall)
         quiet_move = None
     return Drift(
@@ -314,8 +318,9 @@ def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
     """Return the pairs of neighbouring different runs that can be compared directly.
 
     A run that repeats the run before it exactly shows that runs have no noise: every difference is then
-    a change of the system. A pair can be compared if such a repetition came shortly before its second
-    run (a change is then noticed at that run), or after it (then at the repetition).
+    a change of the system. So a pair can be compared if one of the last `_RECENT` different runs before
+    its second run was repeated (a change is then noticed at the second run), or if the second run itself
+    is repeated (a change is then noticed at its first repetition).
 
     Args:
         different: ascending positions of the runs that differ from the run before them.
@@ -326,18 +331,22 @@ def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
     for position in range(1, len(different)):
         before = int(different[position - 1])
         run = int(different[position])
+        last_before = different[:position][-_RECENT:]
         repetitions = repeated[(repeated > run) & (repeated < run_after[position])]
-        if _is_repeated_recently(different[:position], repeated, run):
+        if _is_one_repeated(last_before, repeated, run):
             pairs.append(_Pair(before, run, noticed=run))
         elif len(repetitions):
             pairs.append(_Pair(before, run, noticed=int(repetitions[0])))
     return pairs
 
 
-def _is_repeated_recently(different: Ints, repeated: Ints, end: int) -> bool:
-    """Return True if one of the last different runs before the run `end` was repeated."""
-    recent = different[-_RECENT:]
-    return bool(len(recent) and ((repeated > recent[0]) & (repeated < end)).any())
+def _is_one_repeated(different: Ints, repeated: Ints, end: int) -> bool:
+    """Return True if one of some neighbouring different runs was repeated before the run `end`; all
+    arguments are positions of runs.
+    """
+    if not len(different):
+        return False
+    return bool(((repeated > different[0]) & (repeated < end)).any())
 
 
 def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
@@ -409,19 +418,20 @@ def _quiet_move(
 
 
 def _changes_in_noise(
-    values: pd.DataFrame, runs: Ints, level: float, fall: float, path: pd.DataFrame
+    values: pd.DataFrame, runs: Ints, level: float, smallest: float, path: pd.DataFrame
 ) -> tuple[list[Change], Ints]:
     """Find the changes among runs whose scores vary from night to night; write the p of each run and the
     state of each alarm into `path`.
 
     Runs are tested in blocks, since testing many at once is faster; each block has twice the size of
-    the block before it. After an alarm the test begins anew with the runs from the change on.
+    the block before it. After an alarm the runs before the change are dropped. The runs from the change
+    to the alarm are not tested again: later runs are compared with them.
 
     Args:
         values: a row per run, a column per question.
         runs: ascending positions of the runs to test.
         level: an alarm takes a p below it.
-        fall: the size of a change that matters; an alarm takes a change of half of it or more.
+        smallest: an alarm takes a change of this size or more.
         path: the table of all runs.
 
     Returns:
@@ -433,7 +443,9 @@ def _changes_in_noise(
     block_size = _BLOCK
     while len(runs):
         tried = np.append(unchanged, runs[:block_size])
-        p, is_alarm = _strongest_shifts(table[tried], len(unchanged), level, fall / 2)
+        p, is_alarm = _strongest_shifts(
+            table[tried], n_tested_before=len(unchanged), level=level, smallest=smallest
+        )
         n_tested = len(p)
         if is_alarm.any():  # the runs after the alarm wait for the next block
             n_tested = int(np.argmax(is_alarm)) + 1
@@ -447,7 +459,7 @@ def _changes_in_noise(
             change, first_after = _dated_change(values, unchanged, night_effects(table[unchanged]))
             changes.append(change)
             path.iloc[tested[-1:], _STATE] = change.direction
-            unchanged = unchanged[first_after:]
+            unchanged = unchanged[first_after:]  # from the change to the alarm
             block_size = _BLOCK
     return changes, unchanged
 
@@ -478,7 +490,7 @@ def night_effects(table: Floats) -> Floats:
 
 
 def _strongest_shifts(
-    table: Floats, n_tested_before: int, level: float, size: float
+    table: Floats, n_tested_before: int, level: float, smallest: float
 ) -> tuple[Floats, Bools]:
     """Test after each night (run) of a table (nights, questions) whether the last nights differ from the
     earlier ones; the first `n_tested_before` nights are not tested again.
@@ -488,7 +500,7 @@ def _strongest_shifts(
 
     Returns:
         For each tested night the p of the strongest shift (NaN: too few nights), and True if a
-        shift is an alarm: its p is below `level`, and the last nights differ by `size` or more.
+        shift is an alarm: its p is below `level`, and the last nights differ by `smallest` or more.
     """
     scored = ~np.isnan(table)
     # after how many nights a test is made
@@ -496,26 +508,26 @@ def _strongest_shifts(
     has_same_questions = (scored == scored[0]).all()
     if has_same_questions or len(ends) == 1:
         # the effect of a night does not depend on later nights: all tests use the same effects
-        return _strongest_shifts_of_effects(night_effects(table), ends, level, size)
+        return _strongest_shifts_of_effects(night_effects(table), ends, level, smallest)
     p_values = np.full(len(ends), math.nan)
     is_alarm = np.zeros(len(ends), dtype=bool)
     for i, end in enumerate(ends):
         p_values[[i]], is_alarm[[i]] = _strongest_shifts_of_effects(
-            night_effects(table[:end]), ends[[i]], level, size
+            night_effects(table[:end]), ends[[i]], level, smallest
         )
     return p_values, is_alarm
 
 
 def _strongest_shifts_of_effects(
-    effects: Floats, ends: Ints, level: float, size: float
+    effects: Floats, ends: Ints, level: float, smallest: float
 ) -> tuple[Floats, Bools]:
     """Test whether the last nights differ from the earlier ones, after each number of nights in `ends`.
 
     `effects` tells how far each night moves all its scores. The results are those of
     `_strongest_shifts`: the p of the strongest shift (NaN: too few nights), and True for an alarm, whose
-    p is below `level` and whose shift is `size` or more.
+    p is below `level` and whose shift is `smallest` or more.
     """
-    effects = effects - np.median(effects)  # equal nights are exactly 0
+    effects = effects - np.median(effects)  # if most nights are equal, they are exactly 0
     p = np.full(len(ends), math.nan)
     is_alarm = np.zeros(len(ends), dtype=bool)
     for n_last in _WINDOWS:
@@ -526,8 +538,9 @@ def _strongest_shifts_of_effects(
         p[tested] = np.fmin(p[tested], p_of_window)
         for i in tested[p_of_window < level]:
             nights = effects[: ends[i]]
+            # the median, because one bad night among the last few must not raise an alarm alone
             shift = np.median(nights[-n_last:]) - nights[:-n_last].mean()
-            is_alarm[i] |= abs(shift) >= size
+            is_alarm[i] |= abs(shift) >= smallest
     return p, is_alarm
 
 
@@ -535,8 +548,8 @@ def _p_of_shift(effects: Floats, n_last: int, ends: Ints) -> Floats:
     """Test whether the last nights differ from the earlier ones, by Student's t; a night is a run.
 
     Student's t supposes independent values, but neighbouring nights are correlated (r). So the means of
-    the steps x_t - r x_(t-1) are compared, which are nearly independent. The n earlier nights have
-    n - 1 steps.
+    the steps x_t - r x_(t-1) are compared, which are nearly independent. The first night has no step, so
+    the n earlier nights have n - 1 steps, and n - 3 degrees of freedom: the mean and r are estimated.
 
     Args:
         effects: how far each night moves all its scores (nights,).
@@ -551,6 +564,7 @@ def _p_of_shift(effects: Floats, n_last: int, ends: Ints) -> Floats:
     n_earlier = ends - n_last
     r, deviation_of_steps = _noise(effects, n_earlier)
     sums = np.append(0, np.cumsum(effects))  # sums[i]: of the first i nights
+    # the sum of the x_t of these steps, less r times the sum of the x_(t-1), one night earlier
     sum_of_last_steps = sums[ends] - sums[n_earlier] - r * (sums[ends - 1] - sums[n_earlier - 1])
     sum_of_earlier_steps = sums[n_earlier] - effects[0] - r * sums[n_earlier - 1]
     distance = np.abs(sum_of_last_steps / n_last - sum_of_earlier_steps / (n_earlier - 1))
@@ -592,11 +606,13 @@ def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
     mean = sums[n] / n
     first = effects[0]
     last = effects[n - 1]
-    # with the deviations d_t from the mean: the sums of d_t^2 and of d_t d_(t-1)
+    # The deviations from the mean are d_t = x_t - mean. Their squares d_t^2 are summed from night 1 to n,
+    # the products d_t d_(t-1) = x_t x_(t-1) - mean (x_t + x_(t-1) - mean) from night 2 to n.
     sum_d2 = np.maximum(squares[n] - n * mean**2, 0)
     sum_dd = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
     r = _safe_correlation(np.clip(sum_dd / np.where(sum_d2 > 0, sum_d2, 1), 0, 1), n)
-    # the variance of the n - 1 steps d_t - r d_(t-1), from their sum and the sum of their squares
+    # The squares of the n - 1 steps are (d_t - r d_(t-1))^2 = d_t^2 - 2 r d_t d_(t-1) + r^2 d_(t-1)^2,
+    # summed from night 2 to n. All d_t together are 0. Mean and r are estimated: n - 3 degrees of freedom.
     d_first = first - mean
     d_last = last - mean
     sum_of_squares = sum_d2 - d_first**2 - 2 * r * sum_dd + r * r * (sum_d2 - d_last**2)
@@ -672,6 +688,9 @@ def _compare_splits(effects: Floats) -> tuple[Floats, Floats]:
     # the noise is estimated without the last few runs, which are after the change
     r, deviation_of_steps = _noise_of_first(effects, n - min(_WINDOWS))
     twice_variance = max(2 * deviation_of_steps**2, 1e-300)  # not 0 if all runs are equal
+    # Steps x_t - r x_(t-1) are nearly independent, with the correlation r of neighbouring runs. A lasting
+    # move of the effects moves them by 1 - r of it. For a difference of the means of independent normal
+    # values the logarithm is: its square * weight / (2 * variance).
     weights = n_before * n_after / n
     return moves, moves**2 * weights * (1 - r) ** 2 / twice_variance
 
@@ -715,7 +734,8 @@ def _runs_to_notice(values: Floats, level: float, fall: float) -> int | None:
     are too few runs to test.
 
     The last runs are compared with the earlier ones by their steps x_t - r x_(t-1), as `_p_of_shift`
-    does. The first step after a fall falls by all of it, and each later step by 1 - r of it.
+    does, with the correlation r of neighbouring runs. The first step after a fall falls by all of it,
+    and each later step by 1 - r of it.
 
     Args:
         values: the values of the runs so far, which have no change (runs, questions).

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.statistics.columns import bounds_of
-from ragbench.statistics.comparison import compare_all, printed_short, short_comparison
+from ragbench.statistics.comparison import compare_all, printed_as, short_comparison
 
 Unreadable = Mapping[str, Collection[str]]
 """Measure -> the queries whose verdict is missing although a judge was asked for it."""
@@ -74,17 +74,19 @@ def compare_readable(
     ]
     if not bounded:
         return observed
-    # three comparisons: as observed, with the lowest values for the contenders, with the highest
+    # three comparisons: as observed, with the best case for the baseline, and for the contenders
     tables = [observed]
-    for contenders_get_highest in (False, True):
+    for baseline_gets_highest in (True, False):
         filled = {}
         for name, scores in scores_by_name.items():
-            is_contender = name != baseline
-            gets_highest = is_contender == contenders_get_highest
+            if name == baseline:
+                gets_highest = baseline_gets_highest
+            else:
+                gets_highest = not baseline_gets_highest
             missing = unreadable.get(name, {})
             filled[name] = _filled_by_bounds(scores, missing, bounded, gets_highest=gets_highest)
         tables.append(compare_all(filled, baseline, measures=measures, **options))
-    return printed_short(_weakest_comparison(tables, bounded), short_comparison)
+    return printed_as(_weakest_comparison(tables, bounded), short_comparison)
 
 
 def unreadable_note(
@@ -148,9 +150,9 @@ def _weakest_comparison(tables: Sequence[pd.DataFrame], measures: Sequence[str])
 
     The interval of a row spans the intervals of all `tables`, p is the largest p, and the decision is
     the weakest. The other columns are taken from the first table. For the given `measures`, "worse
-    bound" is added to the column `interval`.
+    bound" is added to the column `interval`. A row that is equal in all tables stays as it is.
     """
-    result = pd.DataFrame(tables[0])
+    result = pd.DataFrame(tables[0]).copy()
     for label in result.index:
         rows = [table.loc[label] for table in tables]
         result.loc[label, "ci_low"] = min(row["ci_low"] for row in rows)

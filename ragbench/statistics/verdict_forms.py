@@ -39,8 +39,8 @@ class Form(NamedTuple):
     read: Callable[[Record, str], Row]
 
 
-def row_of_faithbench(sample: Record, criterion: str) -> Row:
-    """Return the verdicts on a summary in FaithBench: by people and by detectors.
+def row_of_faithbench(sample: Record, _criterion: str) -> Row:
+    """Return the verdicts on a summary in FaithBench, which has no criteria: by people and by detectors.
 
     People decided whether the summary is consistent with its source. The scores of the detectors
     are the numbers in the sample's fields and metadata that are not ids.
@@ -110,20 +110,22 @@ def _detectors(fields: Record) -> Row:
     return scores
 
 
-def row_of_ragchecker(result: Record, criterion: str) -> Row:
-    """Return the verdicts of RAGChecker's model on a response; `person` is missing, since no person
-    judged it.
+def row_of_ragchecker(result: Record, _criterion: str) -> Row:
+    """Return the verdicts of RAGChecker's model, which has no criteria, on a response; `person` is NaN,
+    since no person judged it.
 
     `precision` is the fraction of the response's claims that the reference answer entails, `recall` the
     fraction of the reference's claims that the response entails, and `faithfulness` the fraction of the
-    response's claims that at least one context entails. Without claims there is no verdict.
+    response's claims that at least one context entails. A verdict is NaN without claims, and left out
+    if the result lacks its labels.
     """
     row: Row = {
         "question": _id_in(result, "query_id"),
         "system": _system_in(result),
         "person": math.nan,
     }
-    # RAGChecker's fields hold a label for each claim, such as "Entailment"
+    # RAGChecker's fields hold a label for each claim, such as "Entailment", or a list with a label for
+    # each context
     for judge, field in (
         ("precision", "answer2response"),
         ("recall", "response2answer"),
@@ -134,7 +136,7 @@ def row_of_ragchecker(result: Record, criterion: str) -> Row:
             continue
         if not isinstance(labels, list):
             raise DataError(f"{field} is {type(labels).__name__}; expected a list of labels")
-        row[judge] = _mean([_entailed(label) for label in labels])
+        row[judge] = _mean([_entailed_by_any(label) for label in labels])
     return row
 
 
@@ -349,8 +351,8 @@ def _verdict_of_label(label: str, verdicts: Mapping[str, float]) -> float:
     return verdicts[label]
 
 
-def _entailed(label: Any) -> float:
-    """Return 1 if a text entails a claim; of several texts, if at least one does."""
+def _entailed_by_any(label: Any) -> float:
+    """Return 1 if a text entails a claim (or one of several texts, each with a label in a list), else 0."""
     labels = label if isinstance(label, list) else [label]
     return max(
         (_verdict_of_label(str(text_label), RAGCHECKER_LABELS) for text_label in labels),
@@ -368,6 +370,7 @@ def _scaled(score: Any, scale: tuple[float, float]) -> float:
 
 
 def _mean(values: Sequence[float]) -> float:
+    """Return the mean; NaN without values."""
     return math.fsum(values) / len(values) if values else math.nan
 
 

@@ -156,9 +156,9 @@ def test_few_of_the_pairs_of_many_configurations_are_searched(
     frames = {str(arm): scores(values[:, arm]) for arm in range(arms)}
     searched = []
 
-    def counted(columns: list[Any], *others: Any) -> Any:
+    def counted(columns: list[Any], unseen: list[float], bound: float) -> Any:
         searched.append(len(columns))
-        return p_above(columns, *others)
+        return p_above(columns, unseen, bound)
 
     monkeypatch.setattr("ragbench.statistics.choice.p_above", counted)
     within_margin(frames, dict.fromkeys(frames, 1.0), 0.02, measure="RR")
