@@ -266,9 +266,8 @@ def _check_use(caller: FrameType, value: Any, written: str, instead: str, table:
     if is_called and value is not None:
         raise TypeError(f"{written} is {kind}, not a function: leave out the parentheses")
     next_instruction = caller.f_lasti + 2
-    while (
-        caller.f_code.co_code[next_instruction] == opmap["CACHE"]
-    ):  # filler, which is not executed
+    # the code has fillers after some instructions, which are not executed
+    while caller.f_code.co_code[next_instruction] == opmap["CACHE"]:
         next_instruction += 2
     _, next_attribute = _read_at(caller, next_instruction)
     is_attribute_missing = next_attribute != "" and not hasattr(value, next_attribute)

@@ -396,8 +396,8 @@ def _document_proxies(
     with the labels in `grades`; for one result, its value.
 
     A question needs people's labels if a document among the first k of any result has no label in the
-    dataset; else its difference is settled. The name of the proxy, the measure without people's further
-    labels, states the fraction of the first result's documents that people have judged.
+    dataset; else its difference is settled. The name of the column states the fraction of the first
+    result's documents that people have judged.
     """
     # query_id -> the documents among the first k of any result that have no label in the dataset
     unlabelled = unjudged(dataset, [result.run for result in results], measure)
