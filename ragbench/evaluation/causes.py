@@ -15,7 +15,7 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, plural, unknown_chunk
 from ragbench.evaluation.evidence_reach import (
-    UNCHANGED,
+    CALLS_WITH_UNCHANGED_QUESTION,
     EvidenceMeter,
     EvidenceReach,
     located_spans,
@@ -197,10 +197,12 @@ def diagnose(
       facts. Or the answer is wrong, by the judge or its gold facts, but the judge finds that it
       addresses the question (`RELEVANT`), and that a context with the evidence supports every claim.
 
-    Then the cause is the first stage, in the order of `CAUSES`, that lost the evidence. A list of chunks
-    holds the evidence if it covers `HOLDS` (0.8) of its characters. A passage that occurs word for word
-    in several places counts once, by its best covered copy.
+    Then the cause is the first stage that lost the evidence, if the contexts do not hold it. A list of
+    chunks holds the evidence if it covers `HOLDS` (0.8) of its characters. A passage that occurs word for
+    word in several places counts once, by its best covered copy. If only documents are labelled, a list
+    holds the evidence if it has any chunk of a relevant document.
 
+    - "not_in_corpus": no relevant document is in the corpus.
     - "filtered": the documents that the filter allows do not hold the evidence.
     - "rewritten": the query that was made of the question and its history does not find the evidence;
       the question alone would have found it. Both are in the answer's `calls`.
@@ -209,19 +211,23 @@ def diagnose(
     - "cut_by_budget", "cut_after_expanding": the contexts hold the evidence only together with the
       chunks that the budget cut.
     - "split_by_border": the contexts hold a part of a span that no single chunk holds whole.
+    - "below_cut": the first `depth` chunks of the ranking hold the evidence.
+    - "not_retrieved": they do not hold it either.
 
-    If the contexts hold the evidence, generation is the cause. An answer is unsupported if faithfulness
-    by the judge, or else claim support, is below 0.5, or if it makes a forbidden claim.
+    If the contexts hold the evidence, or no label names it, generation is the cause. An answer is
+    unsupported if faithfulness by the judge, or else claim support, is below 0.5, or if it makes a
+    forbidden claim. Where only documents are labelled, the contexts are known to hold the evidence if
+    they hold every relevant document as a whole, quote the evidence, or state every gold fact.
 
+    - "request_failed": the request for the answer failed.
+    - "requirement_missed": the answer is right, or not decided, and misses another requirement, such as
+      citations or a latency budget.
     - "fabricated": it is unsupported, and the contexts are not known to hold the evidence.
     - "contradicts": it is unsupported and makes a forbidden claim, or it replaces numbers, names or a
       negation of the reference, the gold facts or the evidence by others.
+    - "unknown_chunk": the contexts are not known to hold the evidence: another chunk of the document, or
+      a missing document, may be the one with the answer.
     - "refused", "not_used": there was no answer, or a wrong one of any other kind.
-
-    If only documents are labelled, any chunk of a relevant document counts as found. Generation is the
-    cause only if the contexts hold every relevant document as a whole, quote the evidence, or state
-    every gold fact. Otherwise the cause is "unknown_chunk": another chunk, or a missing document, may
-    be the one with the answer.
 
     Args:
         run: chunk-level run, at least `depth` deep; {} for systems that show their contexts only.
@@ -299,6 +305,9 @@ def _diagnosed(
 ) -> dict[str, object]:
     """Return the row of one question in the table of `diagnose`.
 
+    A question that did not fail has the cause "", or "label_in_doubt". "held" is the fraction of the
+    evidence that the contexts hold.
+
     Args:
         explanations: (query_id, criterion) -> the judge's explanation of its verdict.
     """
@@ -374,15 +383,16 @@ def _doubt_about_label(question: _Question) -> _Finding:
 
 def _cause_of(question: _Question) -> _Finding:
     """Return the first cause of a failed question. Checked in this order: a judge's verdict that
-    contradicts the labels, a stage before generation that lost the evidence, generation.
+    contradicts the labels, a stage before generation that lost the evidence, generation. If no label
+    names the evidence, the stages before generation are not checked.
     """
     if not question.case.answerable:
         return _cause_of_unanswerable(question)
     disputed = _judge_against_labels(question)
     if disputed.cause:
         return disputed
-    reach = question.reach
-    if reach is not None and not reach.holds(reach.context):
+    reach = question.reach  # None if no label names the evidence
+    if reach is not None and not reach.is_enough(reach.context):
         return _loss_before_generation(question, reach)
     return _cause_in_generation(question)
 
@@ -395,7 +405,8 @@ def _cause_of_unanswerable(question: _Question) -> _Finding:
         )
     if question.answer.failed:
         return _request_failed(question)
-    return _requirement_missed(question)
+    # it abstained, as it should, and failed by something else, such as a flag that is required
+    return _finding_of_missed_requirement(question)
 
 
 def _request_failed(question: _Question) -> _Finding:
@@ -405,26 +416,29 @@ def _request_failed(question: _Question) -> _Finding:
 def _cause_in_generation(question: _Question) -> _Finding:
     """Return the cause of a failed question whose contexts hold the evidence, or whose evidence no label
     names (`question.reach` is None).
+
+    The cause is "unknown_chunk" if the contexts have only some chunks of the relevant documents, which
+    need not hold the evidence (`EvidenceReach.is_exact` is False), and no earlier check finds a cause.
     """
     answer, reach = question.answer, question.reach
     if answer.failed:
         return _request_failed(question)
     if answer.attempted:
-        if _misses_requirement(question):
-            return _requirement_missed(question)
+        if _misses_other_requirement(question):
+            return _finding_of_missed_requirement(question)
         unsupported = _unsupported(question)
         if unsupported.cause:
             return unsupported
-    symptom = _symptom(question)
+    symptom = _symptom(question)  # how the failure shows, such as "no answer given"
     cause = "not_used" if answer.attempted else "refused"
     if reach is None:
         return _Finding(cause, symptom)
     in_context = reach.shown(reach.context)
-    if reach.located:
+    if reach.is_exact:
         return _Finding(cause, f"{symptom} although the context holds {in_context}")
     return _Finding(
         "unknown_chunk",
-        f"{symptom}; the context has chunks of {in_context} ({reach.shown(reach.deep)} in the best "
+        f"{symptom}; the context has chunks of {in_context} ({reach.shown(reach.ranking)} in the best "
         f"{question.depth}), and no label says whether they hold what the answer needs",
     )
 
@@ -441,7 +455,7 @@ def _unsupported(question: _Question) -> _Finding:
         return _NOTHING_FOUND
     low_support = f"{measure} is {question.scores[measure]:.2f}"
     reach = question.reach
-    if reach is None or not reach.located:
+    if reach is None or not reach.is_exact:
         return _Finding("fabricated", low_support)
     conflict = _conflict(question)
     if conflict:
@@ -449,9 +463,9 @@ def _unsupported(question: _Question) -> _Finding:
     return _NOTHING_FOUND
 
 
-def _misses_requirement(question: _Question) -> bool:
+def _misses_other_requirement(question: _Question) -> bool:
     """Return True if a failed answer misses another requirement than to be right: it lacks expected
-    citations, is late, or misses a requirement of its case.
+    citations, is late, or misses a requirement of its case, such as a flag.
 
     Also return True for any right answer: since it failed, it must miss some other requirement.
     """
@@ -489,7 +503,7 @@ def _symptom(question: _Question) -> str:
     return "; ".join(question.failure_reasons())
 
 
-def _requirement_missed(question: _Question) -> _Finding:
+def _finding_of_missed_requirement(question: _Question) -> _Finding:
     """Return "requirement_missed" with the reasons, for an answer that is right, or not decided, and
     fails by another label.
     """
@@ -499,6 +513,8 @@ def _requirement_missed(question: _Question) -> _Finding:
 
 def _judge_against_labels(question: _Question) -> _Finding:
     """Return the cause for a question on which the judge and the labels disagree; nothing if they agree.
+
+    An answer is wrong (`_Question.is_wrong`) by the judge if it gave a verdict, else by its gold facts.
 
     - "judge_suspected": the judge calls the answer wrong, but it states every gold fact, or has nearly
       the words of the reference.
@@ -526,10 +542,14 @@ def _judge_against_labels(question: _Question) -> _Finding:
             "label_in_doubt",
             f"the judge gives {correctness:.2f}, but {facts_stated:.0%} of the gold facts are stated",
         )
-    is_evidence_in_context = reach is not None and reach.located and reach.holds(reach.context)
+    contexts_hold_evidence = (
+        reach is not None
+        and reach.is_exact  # they do not merely have some chunk of a relevant document
+        and reach.is_enough(reach.context)
+    )
     is_supported = scores.get("llm_faithfulness") == 1.0
     addresses_question = scores.get("llm_relevance", 0.0) >= RELEVANT
-    if question.is_wrong and is_evidence_in_context and is_supported and addresses_question:
+    if question.is_wrong and contexts_hold_evidence and is_supported and addresses_question:
         return _Finding(
             "label_in_doubt",
             "by the judge it addresses the question and the evidence in the context supports "
@@ -539,13 +559,13 @@ def _judge_against_labels(question: _Question) -> _Finding:
 
 
 def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Finding:
-    """Return the first stage that lost the evidence of a question whose contexts do not hold it.
+    """Return the first stage that lost the evidence of a question whose contexts do not hold enough of it.
 
-    The stages are checked in the order of `CAUSES`: where a stage is checked, the stages before it have
-    not lost the evidence.
+    A stage after the search lost the evidence if enough of it was there before this stage.
 
     Args:
-        reach: the fraction of the evidence that is left after each stage.
+        reach: the fractions of the evidence that the corpus, the ranking, the chunks after each step and
+            the contexts hold.
     """
     if reach.corpus == 0.0:
         relevant = relevant_documents(question.dataset, question.case)
@@ -553,15 +573,19 @@ def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Findi
         ids = ", ".join(dict.fromkeys([*relevant, *evidence]))
         return _Finding("not_in_corpus", f"none of its relevant documents ({ids}) is in the corpus")
     present = f"{reach.shown(reach.context)} in the context"
-    if not reach.holds(reach.allowed):
+    # the documents that the filter allows lack the evidence
+    if not reach.is_enough(reach.allowed):
         allowed = f"the filter allows documents with {reach.shown(reach.allowed)}"
         return _Finding("filtered", f"{present}; {allowed}")
-    if reach.holds(reach.uncut):
+    # the search handed over enough of it, so that only the cut can have lost it
+    if reach.is_enough(reach.before_cut):
         cut = f"with the {plural(len(question.answer.cut), 'chunk')} that the budget cut"
         cause = "cut_after_expanding" if "expand" in reach.stages else "cut_by_budget"
-        return _Finding(cause, f"{present}, {reach.shown(reach.uncut)} {cut}")
-    if reach.holds(reach.unchanged):
+        return _Finding(cause, f"{present}, {reach.shown(reach.before_cut)} {cut}")
+    # the question as it was asked would have found it
+    if reach.is_enough(reach.by_unchanged_question):
         return _Finding("rewritten", f"{present} by {_rewritten_queries(question, reach)}")
+    # enough of it was found, but not kept by the reranker or the step for diversity
     step = _losing_step(reach)
     if step:
         name = "step for variety" if step == "diversity" else step
@@ -569,8 +593,8 @@ def _loss_before_generation(question: _Question, reach: EvidenceReach) -> _Findi
         return _Finding(f"lost_by_{step}", f"{present}, {held_before} before the {name}")
     if reach.split:
         return _Finding("split_by_border", f"{present}; no single chunk holds all of the passage")
-    cause = "below_cut" if reach.holds(reach.deep) else "not_retrieved"
-    found_deep = f"{reach.shown(reach.deep)} in the best {question.depth} chunks"
+    cause = "below_cut" if reach.is_enough(reach.ranking) else "not_retrieved"
+    found_deep = f"{reach.shown(reach.ranking)} in the best {question.depth} chunks"
     return _Finding(cause, f"{present}, {found_deep}")
 
 
@@ -581,19 +605,24 @@ def _rewritten_queries(question: _Question, reach: EvidenceReach) -> str:
     evidence the unchanged question would have found. In a conversation this is the last question.
     """
     calls = question.answer.calls
-    queries = [repr(call.query) for call in calls if call.name not in UNCHANGED]
+    queries = [repr(call.query) for call in calls if call.name not in CALLS_WITH_UNCHANGED_QUESTION]
     noun = "query" if len(queries) == 1 else "queries"
     is_conversation = any(call.name == "last" for call in calls)
     unchanged = "last question" if is_conversation else "question"
-    found = reach.shown(reach.unchanged)
+    found = reach.shown(reach.by_unchanged_question)
     return f"the {noun} {', '.join(queries)}, {found} by the {unchanged} alone"
 
 
 def _losing_step(reach: EvidenceReach) -> str:
-    """Return the first step after the search that lost the evidence; "" if none did."""
+    """Return the first step after the search that lost the evidence: enough of it was held before this
+    step, and not after it. "" if none did.
+    """
     for step in _STEPS_AFTER_SEARCH:
-        held = _held_before(reach, step)
-        if reach.holds(held) and not reach.holds(reach.stages.get(step, held)):
+        before = _held_before(reach, step)
+        after = reach.stages.get(
+            step, before
+        )  # a step that the search does not have changes nothing
+        if reach.is_enough(before) and not reach.is_enough(after):
             return step
     return ""
 
@@ -647,14 +676,15 @@ def _conflict(question: _Question) -> str:
 def _contradiction(answer: str, text: str) -> float:
     """Return how far an answer contradicts a text, from 0 to 1: the larger of two values.
 
-    The first value is high if the answer replaces details (numbers, capitalised words) of the text by
-    others: the smaller of the fraction of the text's details that the answer lacks, and the fraction
-    of the answer's details that the text lacks. The second value is high if one of the two negates what
-    the other states: their token F1 if one has an odd number of negations and the other an even
-    number, else 0.
+    - Details (numbers, capitalised words) are replaced by others: the fraction of the text's details that
+      the answer lacks, or the fraction of the answer's details that the text lacks, the smaller of both.
+    - One negates what the other states: their token F1 if exactly one of the two has an odd number of
+      negations, else 0.
 
-    >>> _contradiction("It opened in May 1881.", "in May 1900")
+    >>> _contradiction("It opened in May 1881.", "in May 1900")  # May is in both
     0.5
+    >>> _contradiction("It is not open.", "It is open.") > 0.8
+    True
     """
     details_replaced = 0.0
     answer_details = _details(answer)

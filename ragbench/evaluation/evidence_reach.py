@@ -14,9 +14,9 @@ from ragbench.types import Answer, Case, Chunk, Dataset, Span, chunks_by_id
 HOLDS = 0.8
 """A list of chunks holds the evidence of a question if it covers at least this fraction of it."""
 
-UNCHANGED = ("last", "question")
-"""Names of the calls by which a pipeline that rewrites questions searches with the question as it was
-asked.
+CALLS_WITH_UNCHANGED_QUESTION = ("last", "question")
+"""Names of the calls (`Call.name`) in which a pipeline that rewrites questions searches with the question
+as it was asked.
 """
 
 
@@ -26,30 +26,35 @@ class EvidenceReach(NamedTuple):
 
     Attributes:
         corpus: held by the documents of the dataset.
-        deep: by the first chunks of the ranking.
-        uncut: by the contexts and the chunks that the budget cut.
+        ranking: by the first chunks of the ranking, and by the contexts.
+        before_cut: by the contexts and the chunks that the budget cut.
         context: by the contexts.
-        unchanged: by the contexts of the question before it was rewritten; 0 if it was not.
+        by_unchanged_question: by the chunks that the question found before it was rewritten; 0 if it
+            was not rewritten.
         split: True if a chunk border splits a passage of which the contexts hold a part.
         documents: the number of relevant documents; 0 if the evidence is spans.
-        located: True if the contexts are known to hold the evidence that `context` counts.
+        is_exact: True if the contexts are known to hold the evidence that `context` counts. False if
+            `context` counts documents of which the contexts hold some chunks, perhaps others than the
+            chunk with the evidence.
         allowed: held by the documents that the filter allows.
         stages: name of a step of the search -> held by the chunks after it.
     """
 
     corpus: float
-    deep: float
-    uncut: float
+    ranking: float
+    before_cut: float
     context: float
-    unchanged: float
+    by_unchanged_question: float
     split: bool = False
     documents: int = 0
-    located: bool = True
+    is_exact: bool = True
     allowed: float = 1.0
     stages: Mapping[str, float] = MappingProxyType({})
 
-    def holds(self, fraction: float) -> bool:
-        """Return True if this fraction of the evidence is enough: any document, or `HOLDS`."""
+    def is_enough(self, fraction: float) -> bool:
+        """Return True if this fraction of the evidence is enough to answer: `HOLDS` of its characters; of
+        documents, one.
+        """
         if self.documents:
             return fraction > 0
         return fraction >= HOLDS
@@ -66,13 +71,13 @@ class _ChunkLists(NamedTuple):
     """The ids of chunks or passages that the pipeline had at several points on the way to an answer;
     the fields are explained in `EvidenceReach`.
 
-    `deep` contains the contexts, too. `stages` has as many chunks after each step as `uncut`.
+    `stages` has as many chunks after each step as `before_cut`.
     """
 
-    deep: Sequence[str]
-    uncut: Sequence[str]
+    ranking: Sequence[str]
+    before_cut: Sequence[str]
     context: Sequence[str]
-    unchanged: Sequence[str]
+    by_unchanged_question: Sequence[str]
     stages: Mapping[str, Sequence[str]]
 
 
@@ -103,17 +108,21 @@ class EvidenceMeter:
             stages: the ranking after each step of the search.
             filtered: relevant documents that the filter keeps from the question.
         """
-        # a pipeline that rewrites questions also searches with the question as it was asked
-        contexts_unchanged = [call.contexts for call in answer.calls if call.name in UNCHANGED]
-        uncut = (*answer.contexts, *answer.cut)
-        # of each step as many chunks as were handed over at the end: more chunks would hold more
-        handed_over = {step: ids[: len(uncut)] for step, ids in stages.items()}
+        # the search, if any, in which a pipeline that rewrites questions used the question as it was asked
+        by_unchanged_question: Sequence[str] = ()
+        for call in answer.calls:
+            if call.name in CALLS_WITH_UNCHANGED_QUESTION:
+                by_unchanged_question = call.contexts
+                break
+        before_cut = (*answer.contexts, *answer.cut)
+        # The same number of chunks after each step: a longer list would hold more for its length alone.
+        after_steps = {step: ids[: len(before_cut)] for step, ids in stages.items()}
         lists = _ChunkLists(
-            deep=(*ranking, *answer.contexts),
-            uncut=uncut,
+            ranking=(*ranking, *answer.contexts),
+            before_cut=before_cut,
             context=answer.contexts,
-            unchanged=contexts_unchanged[0] if contexts_unchanged else (),
-            stages=handed_over,
+            by_unchanged_question=by_unchanged_question,
+            stages=after_steps,
         )
         # Passages are texts of the system's documents, not chunks.
         has_offsets = not answer.passages
@@ -129,6 +138,10 @@ class EvidenceMeter:
 
         If documents are alternatives, one of them is enough: `Case.first_alternatives` replaces each by
         the first of its alternatives, so that they count as one.
+
+        Args:
+            lists: the chunks of the ranking, of the contexts, and at the stages between them.
+            filtered: relevant documents that the filter keeps from the question.
         """
         labelled = {*relevant_documents(self._dataset, case)}
         labelled.update(span.doc_id for span in case.evidence)
@@ -142,18 +155,18 @@ class EvidenceMeter:
 
         corpus = self._dataset.corpus
         if not corpus and answer.passages:
-            is_in_corpus = True  # the system's own documents, which cannot be checked
-        else:  # one relevant document is enough, as in `EvidenceReach.holds`
+            is_in_corpus = True  # assumed: the dataset does not have the documents of this system
+        else:  # one relevant document is enough, as in `EvidenceReach.is_enough`
             is_in_corpus = not corpus.keys().isdisjoint(labelled)
         allowed = case.first_alternatives(labelled.difference(filtered))
         return EvidenceReach(
             corpus=float(is_in_corpus),
-            deep=fraction(lists.deep),
-            uncut=fraction(lists.uncut),
+            ranking=fraction(lists.ranking),
+            before_cut=fraction(lists.before_cut),
             context=fraction(lists.context),
-            unchanged=fraction(lists.unchanged),
+            by_unchanged_question=fraction(lists.by_unchanged_question),
             documents=len(relevant),
-            located=self._is_located(case, answer, labelled),
+            is_exact=self._is_exact(case, answer, labelled),
             allowed=len(allowed) / len(relevant),
             stages={step: fraction(ids) for step, ids in lists.stages.items()},
         )
@@ -174,6 +187,10 @@ class EvidenceMeter:
         """Return the fraction of the evidence's characters that each list of chunks covers.
 
         If several evidence spans have the same text, they count once, by the copy that is covered best.
+
+        Args:
+            lists: the chunks of the ranking, of the contexts, and at the stages between them.
+            filtered: documents that the filter keeps from the question.
         """
         spans = located_spans(self._dataset, case)
         # text of a passage -> the places that have this text
@@ -194,10 +211,10 @@ class EvidenceMeter:
                 n_allowed += len(text)
         return EvidenceReach(
             corpus=1.0,
-            deep=fraction(lists.deep),
-            uncut=fraction(lists.uncut),
+            ranking=fraction(lists.ranking),
+            before_cut=fraction(lists.before_cut),
             context=fraction(lists.context),
-            unchanged=fraction(lists.unchanged),
+            by_unchanged_question=fraction(lists.by_unchanged_question),
             split=self._is_split(spans, self._chunks(lists.context)),
             allowed=n_allowed / n_characters,
             stages={step: fraction(ids) for step, ids in lists.stages.items()},
@@ -222,7 +239,7 @@ class EvidenceMeter:
                 return True
         return False
 
-    def _is_located(self, case: Case, answer: Answer, relevant: Collection[str]) -> bool:
+    def _is_exact(self, case: Case, answer: Answer, relevant: Collection[str]) -> bool:
         """Return True if the contexts are known to hold the evidence: they hold the whole texts of the
         `relevant` documents, state every gold fact, or quote the evidence.
         """

@@ -535,7 +535,7 @@ def test_four_fifths_of_the_evidence_or_any_document_is_enough(
     fraction: float, documents: int, holds: bool
 ) -> None:
     reach = EvidenceReach(1.0, 1.0, 1.0, 1.0, 1.0, documents=documents)
-    assert reach.holds(fraction) is holds
+    assert reach.is_enough(fraction) is holds
 
 
 @pytest.mark.parametrize(("threshold", "cause"), [(0.5, "requirement_missed"), (0.8, "not_used")])
