@@ -254,6 +254,7 @@ class Result(Decisions, metaclass=Suggesting):
     folder: Path | None = None
 
     def __post_init__(self) -> None:
+        """Wrap the fields, so that the error of a wrong use, such as `result.run()`, states what to write."""
         object.__setattr__(self, "scores", TidyScores(self.scores))
         calls = dict.fromkeys(["save", "write", "to_csv", "to_trec"], "rb.save(result, folder)")
         for name, value in list(vars(self).items()):  # a packed result has large parts elsewhere
@@ -354,6 +355,7 @@ class Result(Decisions, metaclass=Suggesting):
         cases = []
         for (query_id, question), values in zip(self.queries.items(), wide, strict=True):
             answer = self.answer_of[query_id]
+            # fields of CaseResult, such as "passed" and "reasons"; JSON has lists in place of tuples
             verdict: dict[str, Any] = {}
             for name, value in self.verdicts.get(query_id, {}).items():
                 verdict[name] = tuple(value) if isinstance(value, list) else value
@@ -463,9 +465,12 @@ class Result(Decisions, metaclass=Suggesting):
 
     @cached_property
     def n_unchecked(self) -> int:
-        """Return how many questions passed although nothing decides whether their answers are right: no
-        part in `SAYS_RIGHT` with a threshold is scored, and they list no forbidden claims. They passed
-        by other labels, such as the expected documents.
+        """Return how many questions were answered and passed although nothing decides whether their answers
+        are right. They passed by other labels, such as the expected documents.
+
+        An answer is checked if it has a score by a measure of `SAYS_RIGHT` whose threshold is set, or by
+        "forbidden_claims_absent". A question without an answer in the documents is never counted: it has
+        no score by "answered".
         """
         thresholds = self.settings.get("cases", {})
         deciding = [measure for part, measure in SAYS_RIGHT.items() if thresholds.get(part)]
@@ -489,11 +494,12 @@ class Result(Decisions, metaclass=Suggesting):
     def categories(self) -> Sequence[CategoryResult]:
         """Return the fraction of passed questions by category; [] if no question has a category."""
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
-        groups = grouped(verdicts, lambda verdict: str(verdict.get("category", "")))
-        if not any(groups):  # no question has a category
-            groups = {}
+        verdicts_of = grouped(verdicts, lambda verdict: str(verdict.get("category", "")))
+        has_categories = any(name != "" for name in verdicts_of)
+        if not has_categories:
+            verdicts_of = {}
         rows = []
-        for name, members in groups.items():
+        for name, members in verdicts_of.items():
             decisions = [verdict.get("passed") for verdict in members]
             n_passed = decisions.count(True)
             n_decided = n_passed + decisions.count(False)
@@ -526,11 +532,11 @@ class Result(Decisions, metaclass=Suggesting):
         for it.
         """
         missing = missing_verdicts(self.judgements)
-        groups = grouped(missing, lambda judgement: f"llm_{judgement.criterion}")
-        unread = {}
-        for measure, judgements in groups.items():
-            unread[measure] = frozenset(judgement.query_id for judgement in judgements)
-        return unread
+        judgements_of = grouped(missing, lambda judgement: f"llm_{judgement.criterion}")
+        questions_of = {}
+        for measure, judgements in judgements_of.items():
+            questions_of[measure] = frozenset(judgement.query_id for judgement in judgements)
+        return questions_of
 
     @cached_property
     def judged_bounds(self) -> Mapping[str, tuple[float, float]]:
@@ -682,21 +688,26 @@ class Result(Decisions, metaclass=Suggesting):
         return iter([property_value(row, "row") for row in rows])
 
     def __repr__(self) -> str:
-        names = brief_names(self.settings)
+        """Return a table of the measures that `is_shown` selects: headline measures, measures with a target
+        and measures of the user. If it selects none, the table has the first 20 measures.
+        """
+        headline = brief_names(self.settings)
         chosen = self.settings.get("chosen", ())
-        table = self._shown[[is_shown(row, names, chosen) for row in self.rows]]
-        if table.empty:
-            table = self._shown.head(20)
-        rows = table.round(3).to_string(index=False, na_rep="")
+        table = self._printed_measures  # a row for each of `self.rows`
+        brief_table = table[[is_shown(row, headline, chosen) for row in self.rows]]
+        if brief_table.empty:
+            brief_table = table.head(20)
+        rows = brief_table.round(3).to_string(index=False, na_rep="")
         return f"Result({self.name!r}, {len(self.queries)} questions)\n{rows}"
 
     @property
-    def _shown(self) -> pd.DataFrame:
+    def _printed_measures(self) -> pd.DataFrame:
+        """Return `measures` with the columns that are printed."""
         names = ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
         return self.measures[names]
 
     def _repr_html_(self) -> str:
-        return self._shown.round(3).to_html(index=False, border=0, na_rep="")
+        return self._printed_measures.round(3).to_html(index=False, border=0, na_rep="")
 
 
 def new_result(
@@ -731,7 +742,7 @@ def new_result(
     """
     config: dict[str, Any] = {
         "made_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        **_series(),
+        **_series_and_client(),
         "parameters": configuration(parameters),
         "dataset": _about_dataset(dataset),
         **({"system": dict(system)} if system else {}),
@@ -745,7 +756,7 @@ def new_result(
     return Result(name, config, run, scores, **parts)
 
 
-def _series() -> dict[str, str]:
+def _series_and_client() -> dict[str, str]:
     """Return the "series" of runs and the "client" that a result belongs to, from RAGBENCH_SERIES and
     RAGBENCH_CLIENT; a variable that is not set is left out.
     """
