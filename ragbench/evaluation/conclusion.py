@@ -33,7 +33,7 @@ from ragbench.evaluation.decision import (
     with_expected,
 )
 from ragbench.evaluation.records import total_cost
-from ragbench.evaluation.regressions import unreadable_note_of
+from ragbench.evaluation.regressions import missing_verdicts_note
 from ragbench.evaluation.result import Result, found_nothing
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import compare, with_interval
@@ -62,7 +62,7 @@ def conclusion_of(
     *,
     margin: float,
     race: Race | None = None,
-    dropped_baseline: str = "",
+    sweep_baseline: str = "",
     expected: ExpectedGain | None = None,
 ) -> Conclusion:
     """Return the conclusion from results that were compared.
@@ -74,17 +74,20 @@ def conclusion_of(
         baseline: the name of the configuration that the others are compared with.
         margin: a difference that does not matter, as a fraction of the measure's range.
         race: the race that these configurations survived, if any.
-        dropped_baseline: the user's baseline, which that race may have dropped.
+        sweep_baseline: the baseline of the sweep, which that race may have dropped; "" if there is none,
+            or the user named another baseline.
         expected: the best observed gain, and what to expect of it on new questions.
     """
     by_name = {result.name: result for result in results}
     arms = with_expected(_arms(results, comparison, deciding), expected, deciding.measure)
     sides = _sides_of(arms, baseline, deciding.measure)
     evidence: list[str] = []
-    if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
-        advice = _advice_after_race(race, dropped_baseline, leader=arms[0])
-        evidence = _race_evidence(race, dropped_baseline, sides)
-        sides = _Sides(arms[0], [], None)  # no survivor is the user's baseline: none is compared
+    if race and sweep_baseline in race.stopped and sweep_baseline not in by_name:
+        leader = arms[0]
+        advice = _advice_after_race(race, sweep_baseline, leader)
+        evidence = _race_evidence(race, sweep_baseline, sides)
+        # the sentences below are about the leader alone: the baseline, to compare it with, is gone
+        sides = _Sides(base=leader, others=[], leading=None)
     elif sides.leading is None:
         advice = _advice_on_one(by_name[baseline], sides.base)
     else:
@@ -206,16 +209,23 @@ def _advice_after_race(race: Race, dropped: str, leader: Arm) -> _Advice:
     return _Advice(decision, headline, leader, "switch", f"switch to {leader.label}")
 
 
-def _race_evidence(race: Race, dropped: str, sides: _Sides) -> list[str]:
-    """Return the sentences that show why a race dropped the user's baseline, `dropped`; where tables compare
-    the survivors (`sides`) with another configuration instead, the last sentence names it.
+def _race_evidence(race: Race, dropped: str, survivors: _Sides) -> list[str]:
+    """Return the sentences that show why a race dropped the user's baseline.
+
+    If several configurations survived, tables compare them with one of them, `survivors.base`, in place of
+    this baseline; the last sentence names it.
+
+    Args:
+        race: the race.
+        dropped: the name of the baseline.
+        survivors: the configurations that the race did not drop.
     """
     row = race.table.to_dict("index")[dropped]
     interval = with_interval(row["gain"], row["ci_low"], row["ci_high"], "{:+.3f}")
     evidence = [f"{dropped} against {row['leader']} by the race: {interval}, {row['reason']}."]
-    if sides.others:
+    if survivors.others:
         evidence.append(
-            f"The differences in tables and figures are from {sides.base.label}, which stands in for "
+            f"The differences in tables and figures are from {survivors.base.label}, which stands in for "
             "your baseline there."
         )
     return evidence
@@ -334,7 +344,7 @@ def _missing_verdicts_sentence(results: Sequence[Result], measure: str) -> list[
     """Return a sentence on the answers of each configuration for which the judge gave no verdict; [] if the
     numbers do not differ.
     """
-    note = unreadable_note_of({result.name: result for result in results}, measure)
+    note = missing_verdicts_note({result.name: result for result in results}, measure)
     return [f"{note}."] if note and len(results) > 1 else []
 
 
@@ -399,7 +409,7 @@ def _sensitivity_sentences(
     by_name: Mapping[str, Result], leading: Arm | None, base: Arm, deciding: DecidingQuestions
 ) -> list[str]:
     """Return sentences on what the questions can show: the smallest difference that they can detect, the
-    fraction of their words that their evidence has, and the length of the evidence.
+    fraction of their words that their evidence has, and, if a measure of evidence decides, its length.
 
     Questions in the words of their evidence favour lexical search, and short evidence favours small
     chunks. A sentence for which there are too few questions is left out.
@@ -419,6 +429,7 @@ def _sensitivity_sentences(
         if leading is not None and leading.difference:
             contender = by_name[leading.name]
             lines += _hardest_half_sentence(baseline, contender, overlaps, deciding.measure)
+    # only measures of evidence depend on its length: they score how much of it the chunks hold
     if len(lengths) >= MIN_QUESTIONS and "span" in deciding.measure:
         others = ", ".join(f"{words} in {name}" for name, words in PEOPLES_EVIDENCE_WORDS.items())
         lines.append(
@@ -513,19 +524,24 @@ def _race_sentence(race: Race | None) -> list[str]:
 def _decision_by_race(race: Race, name: str) -> str:
     """Return the decision on the leader of a race next to a configuration that the race dropped (`name`).
 
-    - "better": the whole interval of the difference (dropped minus leader) is below 0.
-    - "likely better": its mean is below 0, with a p-value of Student's t test below `ALPHA`.
+    - "better": the whole interval of the leader's gain is above 0.
+    - "likely better": the gain is above 0, and Student's two-sided t-test of the differences has a p-value
+      below `ALPHA`.
     - "within the margin": neither; the race dropped it because the difference does not matter.
     """
-    row = race.table.to_dict("index")[name]  # gain: of `name` over the leader, with its interval
+    row = race.table.to_dict("index")[name]
+    # The table has the gain of `name` over the leader. A gain is above 0 for the better one, also by a
+    # measure of which lower is better.
+    leaders_gain = -row["gain"]
+    leaders_lowest_gain = -row["ci_high"]
     n_asked = int(row["n"])  # questions that `name` was asked before it was dropped
     dropped = np.array(race.scores[name][:n_asked], dtype=np.float64)
     leader = np.array(race.scores[row["leader"]][:n_asked], dtype=np.float64)
-    differences = dropped - leader  # NaN where a question is unscored
+    differences = leader - dropped  # NaN where a question is unscored
     [p_likely] = students_p_values([differences[~np.isnan(differences)]])
-    if row["ci_high"] < 0:
+    if leaders_lowest_gain > 0:
         return "better"
-    if row["gain"] < 0 and p_likely < ALPHA:
+    if leaders_gain > 0 and p_likely < ALPHA:
         return "likely better"
     return "within the margin"
 

@@ -60,6 +60,7 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     composition = Counter(origins.values())
     # the first of people, generated, draft that any question has
     deciding_origin = next((name for name in ORIGINS if composition[name]), "people")
+    # may decide by their origin; those that every result has scored do
     ids = frozenset(query_id for query_id, origin in origins.items() if origin == deciding_origin)
     unanswerable = {query_id for query_id in ids if _is_unanswerable(first, query_id)}
     ranking = _ranking_measure(results, measure, ids, n_answerable=len(ids - unanswerable))
@@ -82,8 +83,9 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     elif not scored:
         not_possible = f"no question has {ranking.measure} in every configuration"
     elif len(scored) < MIN_QUESTIONS:
-        origin = deciding_origin if len(composition) > 1 else ""
-        not_possible = _too_few(len(scored), origin, ranking.measure)
+        # the origin is worth naming only if there are questions of another one
+        origin_to_name = deciding_origin if len(composition) > 1 else ""
+        not_possible = _too_few(len(scored), origin_to_name, ranking.measure)
     return DecidingQuestions(
         ranking.measure,
         ranking.reason,
@@ -111,31 +113,36 @@ def _ranking_measure(
 ) -> _RankingMeasure:
     """Choose the measure that ranks, as `deciding_questions` describes it.
 
+    A user may reword a criterion of ragbench's judge. The measure of these words ("llm_my_words") then
+    ranks in place of ragbench's own ("llm_correctness"). The measure that is returned has the name that
+    it has in the scores.
+
     Args:
         measure: the measure that the user named; "" chooses one.
         ids: the questions that may decide.
         n_answerable: how many of them have an answer in the documents.
     """
-    # A user may give a judge's criterion other words. The measure of these words then decides in place
-    # of ragbench's own: {"llm_my_words": "llm_correctness"}.
-    replaced = measures_of(wordings_in(results[0].settings))
-    # measure -> number of questions that have it, under the name of ragbench's own measure
-    n_scored = {replaced.get(name, name): count for name, count in _n_scored(results, ids).items()}
+    # such as {"llm_my_words": "llm_correctness"}
+    replaced_measure_of = measures_of(wordings_in(results[0].settings))
+    users_measure_of = {replaced: users for users, replaced in replaced_measure_of.items()}
+    # ragbench's name of a measure -> number of questions that have it
+    n_scored = {}
+    for name, count in _n_scored(results, ids).items():
+        n_scored[replaced_measure_of.get(name, name)] = count
     retrieval = main_measure_of(n_scored, n_answerable)
     same_retrieval = len(results) > 1 and _all_equal(results, retrieval)
     of_answers = answer_measure_of(n_scored)
     if measure:
-        chosen = named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
-        reason = "named by you"
-    elif same_retrieval and of_answers and any(map(_writes_answers, results)):
+        names_in_scores = dict.fromkeys(map(str, results[0].scores["measure"]))
+        named = named_among(measure, names_in_scores)
+        return _RankingMeasure(named, "named by you", same_retrieval)
+    if same_retrieval and of_answers and any(map(_writes_answers, results)):
         chosen = of_answers
         reason = "all configurations retrieve the same"
     else:
         chosen = retrieval
         reason = _coverage_reason(retrieval, n_scored, n_answerable)
-    # back to the name that the scores have
-    in_users_words = {meant: measure for measure, meant in replaced.items()}
-    return _RankingMeasure(in_users_words.get(chosen, chosen), reason, same_retrieval)
+    return _RankingMeasure(users_measure_of.get(chosen, chosen), reason, same_retrieval)
 
 
 def _too_few(n: int, origin: str, measure: str) -> str:
@@ -212,10 +219,16 @@ def _scored_everywhere(
 def _coverage_reason(measure: str, n_scored: Mapping[str, int], n_answerable: int) -> str:
     """Return why the configurations are ranked by a measure, in words that follow "because".
 
+    The first choice (`RANKING`) is span_recall_auc: how much of the gold evidence is in the first chunks
+    that fit into the same number of tokens. The second choice is nDCG@10.
+
     Args:
-        measure: the measure. `RANKING` lists measures in the order of preference.
+        measure: the measure.
         n_scored: measure -> number of questions that have it.
         n_answerable: number of deciding questions with an answer in the documents.
+
+    >>> _coverage_reason("nDCG@10", {"nDCG@10": 40, "span_recall_auc": 3}, 40)
+    '40 of 40 questions have it, and 3 have gold evidence'
     """
     coverage = f"{n_scored.get(measure, 0)} of {n_answerable} questions have it"
     first_choice, second_choice = RANKING[:2]

@@ -496,6 +496,7 @@ def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuest
             "resemble their neighbours)"
         )
     lines = [f"{sentence}."]
+    # the rate of questions with a total loss, of a kind not seen so far, that would cancel the difference
     if leading.loss_rate_to_overturn is not None:
         lines.append(
             f"Likely, unless a loss that none of these {leading.n} questions showed hits more than "
@@ -512,7 +513,8 @@ def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuest
 def left_out_sentences(deciding: DecidingQuestions) -> list[str]:
     """State how many questions decide, and for the others the reason.
 
-    If all questions decide, only the note about known-item drafts is returned; [] without drafts.
+    If all questions decide, only the note about known-item drafts (questions that were made from the words
+    of one passage) is returned; [] without drafts. Else drafts that do not decide are among the reasons.
     """
     if deciding.n == deciding.total:
         return draft_note(deciding)

@@ -32,9 +32,9 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     (`ragbench.statistics.compare`) is below 0.05 after Holm's correction, which makes up for testing
     several measures at once: the measures of the headline table and the measures with a target. For the rate of
     passed questions, and of safety samples classified correctly, the p-value is from McNemar's
-    exact test, which compares the number of cases that newly fail with the number that are fixed. A
-    measure or rate that no case changed could not be found to differ, and takes no part in the
-    correction (Tarone 1990). An evaluation compared with itself has no regression.
+    exact test, which compares the number of cases that newly fail with the number that are fixed. If a
+    measure or rate has the same value for every case in both, its test can show nothing, and takes no
+    part in the correction (Tarone 1990). An evaluation compared with itself has no regression.
 
     Raises:
         ComparisonError: the two have no unchanged question in common, or were measured with another
@@ -46,8 +46,9 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     left_out = _left_out(baseline, result)  # part -> why it is not compared
     changes = _changes(baseline, result, left_out, shared)
     notes = list(left_out.values())
+    # if a judge gave no verdict on different fractions of the answers, a note says so
     sides = {"the baseline": baseline, "this evaluation": result}
-    notes += [unreadable_note_of(sides, change.measure) for change in changes]
+    notes += [missing_verdicts_note(sides, change.measure) for change in changes]
     if baseline.dataset.get("corpus", "") != result.dataset.get("corpus", ""):
         notes.append("the documents have changed since the baseline")
     # questions that only one of the two has, or that changed in between
@@ -110,13 +111,13 @@ def shared_questions(
     return frozenset(shared)
 
 
-def unreadable_note_of(results: Mapping[str, Result], measure: str) -> str:
-    """Return a sentence with the fraction of missing verdicts of each result, which has its name here
-    (name -> result); "" if all have the same fraction.
+def missing_verdicts_note(results: Mapping[str, Result], measure: str) -> str:
+    """Return a sentence on the answers of each result for which the judge gave no verdict by a measure; ""
+    if their fraction is the same in all. `results` is name in the sentence -> result.
     """
     scores = {name: result.scores for name, result in results.items()}
-    unreadable = {name: result.unreadable for name, result in results.items()}
-    return unreadable_note(measure, scores, unreadable)
+    missing_verdicts = {name: result.unreadable for name, result in results.items()}
+    return unreadable_note(measure, scores, missing_verdicts)
 
 
 def check_comparable(
@@ -220,9 +221,15 @@ def _changes(
         "baseline": _scores_of(baseline, measures, questions),
         "contender": _scores_of(result, measures, questions),
     }
-    unreadable = {"baseline": baseline.unreadable, "contender": result.unreadable}
+    # by side: measure -> the questions on which the judge gave no verdict
+    missing_verdicts = {"baseline": baseline.unreadable, "contender": result.unreadable}
     table = compare_readable(
-        frames, "baseline", unreadable, measures=measures, alpha=ALPHA, questions=result.queries
+        frames,
+        "baseline",
+        missing_verdicts,
+        measures=measures,
+        alpha=ALPHA,
+        questions=result.queries,
     )
     rows = table[table["n"] > 0].to_dict("records")  # one per measure
     p_values = [known_number(row["p_value"]) for row in rows]
@@ -232,7 +239,7 @@ def _changes(
     for row, p_adjusted in zip(rows, adjusted, strict=True):
         measure = row["measure"]
         numbers = {name: known_number(row[name]) for name in _NUMBERS}
-        is_better = _is_better(measure, numbers["ci_low"], numbers["ci_high"])
+        is_better = _is_interval_better(measure, numbers["ci_low"], numbers["ci_high"])
         change = Change(
             measure,
             perspective_of(measure),
@@ -269,7 +276,7 @@ def _measures_to_compare(
     return measures
 
 
-def _is_better(measure: str, low: float | None, high: float | None) -> bool | None:
+def _is_interval_better(measure: str, low: float | None, high: float | None) -> bool | None:
     """Return True if the interval of a difference is on the better side of 0, False if it is on the
     other, and None if it holds 0 or is not known.
     """
@@ -296,7 +303,9 @@ def _verdict(p: float | None, is_better: bool | None) -> str:
 
 
 class _Outcome(NamedTuple):
-    """Whether a question or sample passes, and the record that a comparison shows if this changed."""
+    """Whether a question or sample passes. `flip` is its record with the reasons why, for a comparison that
+    shows it as newly failing or fixed.
+    """
 
     passes: bool
     flip: Flip
@@ -330,16 +339,18 @@ def _pass_fail(
         new_questions = _question_outcomes(result, questions)
         groups.append(_flips("questions", old_questions, new_questions))
     kinds = {"answers to attacks": "system"}  # group -> the kind of its safety samples
-    if result.settings.get("detector") != "built-in":  # its changes do not concern the system
+    # the built-in detector is ragbench's: if it classifies otherwise, the system has not changed
+    if result.settings.get("detector") != "built-in":
         kinds["safety inputs"] = "input"
     for what, kind in kinds.items():
         old_samples = _sample_outcomes(baseline, kind)
         new_samples = _sample_outcomes(result, kind)
         groups.append(_flips(what, old_samples, new_samples))
     groups = [group for group in groups if group.n]
-    counts = []  # of each group: how many newly fail, how many are fixed
+    # of each group: how many newly fail, how many are fixed; repetitions of a question count once
+    counts = []
     for group in groups:
-        counts.append(_independent_flips(group.newly_failing, group.fixed, result.queries))
+        counts.append(_n_independent_flips(group.newly_failing, group.fixed, result.queries))
     p_values = [mcnemar_p_value(n_failing, n_fixed) for n_failing, n_fixed in counts]
     adjusted = _holm(p_values, [n_failing + n_fixed for n_failing, n_fixed in counts])
     records = []
@@ -349,8 +360,10 @@ def _pass_fail(
 
 
 def _flips(what: str, old: Mapping[str, _Outcome], new: Mapping[str, _Outcome]) -> _Flips:
-    """Return which members of a group newly fail and which are fixed; `old` and `new` have the outcomes
-    of questions or samples by their ids.
+    """Return which members of a group newly fail and which are fixed. The record of each is from the result
+    in which it fails: it has the reasons why.
+
+    `what` is the name of the group; `old` and `new` have the outcomes of questions or samples by their ids.
     """
     shared = [name for name in old if name in new]
     failing = []
@@ -363,13 +376,13 @@ def _flips(what: str, old: Mapping[str, _Outcome], new: Mapping[str, _Outcome]) 
     return _Flips(what, len(shared), tuple(failing), tuple(fixed))
 
 
-def _independent_flips(
+def _n_independent_flips(
     failing: Sequence[Flip], fixed: Sequence[Flip], queries: Mapping[str, str]
 ) -> tuple[int, int]:
     """Return how many questions newly fail and how many are fixed.
 
-    Repetitions of a question, and the turns of a conversation, are a cluster: they count as one
-    question, by the majority of their changes.
+    McNemar's test takes them as independent. Repetitions of a question, and the turns of a conversation,
+    are not: they are a cluster, which counts as one question, by the majority of its changes.
     """
     # query_id -> -1 if it newly fails, 1 if it is fixed
     changes = dict.fromkeys((flip.query_id for flip in failing), -1)

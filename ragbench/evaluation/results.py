@@ -200,14 +200,15 @@ class Results(Sequence[Result], metaclass=Suggesting):
         """
         check_shared_questions(self)
         if not isinstance(measure, str):
-            measure, *measures = [*measure, *_names(measures)]  # the first one ranks
+            ranking_measure, *others = [*measure, *_names(measures)]
+            measure, measures = ranking_measure, others
         deciding = self.deciding(measure)
         main = deciding.measure
         known = dict.fromkeys(map(str, self[0].scores["measure"]))
         named = [named_among(each, known) for each in _names(measures)]
         standings = [_standing(result, deciding, named) for result in self]
         table = configurations(self).join(pd.DataFrame(standings))
-        _fill_judged_columns(table)
+        _fill_judged_at_k(table)  # 1.0 for systems of which every document is judged
         # systems may differ in their measures: a service without passages has no score of evidence
         counts = [str(name) for name in table if str(name).endswith("_n")]
         table[counts] = table[counts].fillna(f"0/{len(self[0].queries)}")
@@ -273,15 +274,15 @@ class Results(Sequence[Result], metaclass=Suggesting):
             for result in self._results:
                 rows = _of_measures(result.scores, chosen)
                 scores[result.name] = _of_questions(rows, deciding.ids)
-            # the tests of configurations that a race dropped count in the correction
+            # configurations that a race dropped were tested, too: they count in Holm's correction
             dropped = self.race.scores.keys() - scores.keys() if self.race else ()
-            unreadable = {}
+            missing_verdicts = {}  # configuration -> measure -> the questions without a verdict
             if any(map(is_by_judge, chosen)):
-                unreadable = {result.name: result.unreadable for result in self._results}
+                missing_verdicts = {result.name: result.unreadable for result in self._results}
             self._comparisons[options] = compare_readable(
                 scores,
                 baseline,
-                unreadable,
+                missing_verdicts,
                 measures=chosen,
                 margin=margin,
                 n_dropped=len(dropped),
@@ -321,7 +322,8 @@ class Results(Sequence[Result], metaclass=Suggesting):
         if len(self) > 1:
             comparison = self._compared(name, deciding, margin=margin)
         expected = None if comparison is None else self._expected_gain(name, deciding)
-        dropped_baseline = "" if baseline else self.baseline
+        # the race may have dropped the sweep's baseline; that matters unless the user names another
+        sweep_baseline = "" if baseline else self.baseline
         return conclusion_of(
             self._results,
             comparison,
@@ -329,7 +331,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
             name,
             margin=margin,
             race=self.race,
-            dropped_baseline=dropped_baseline,
+            sweep_baseline=sweep_baseline,
             expected=expected,
         )
 
@@ -389,19 +391,19 @@ def _of_measures(scores: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     return rows if rows["measure"].nunique() == len({*measures}) else scores
 
 
-def judged_columns(board: pd.DataFrame) -> list[str]:
-    """Return the columns Judged@k of a leaderboard that has nDCG@k: where a result has documents
-    without a judgement.
+def judged_at_k_columns(board: pd.DataFrame) -> list[str]:
+    """Return the columns Judged@k of a leaderboard, the fraction of the top k documents with a judgement.
+    It has them next to nDCG@k if some result has documents without a judgement.
     """
     judged = [str(name).replace("nDCG@", "Judged@") for name in board if "nDCG@" in str(name)]
     return [name for name in judged if name in board and f"{name}_n" in board]
 
 
-def _fill_judged_columns(table: pd.DataFrame) -> None:
-    """Set Judged@k, the fraction of the top k documents with a judgement, to 1 for results without it:
-    all their documents are judged. `table` is a leaderboard, and is changed in place.
+def _fill_judged_at_k(table: pd.DataFrame) -> None:
+    """Set Judged@k to 1 for results that have no value of it, since all their documents are judged.
+    `table` is a leaderboard, and is changed in place.
     """
-    for name in judged_columns(table):
+    for name in judged_at_k_columns(table):
         ranked = name.replace("Judged", "nDCG")
         is_complete = table[name].isna() & table[ranked].notna()
         table.loc[is_complete, [name, f"{name}_ci_low", f"{name}_ci_high"]] = 1.0
@@ -446,11 +448,11 @@ def _printed_columns(board: pd.DataFrame, named: Sequence[str]) -> list[str]:
     """Return the columns that a leaderboard prints after the ranking measure, each once, in their order.
     The caller leaves out the columns that `board` does not have.
 
-    They are the means of measures with their bounds, the standard deviations of the measures that the
-    user has named (`named`), the costs, and two ranks by span_recall. The span_recall itself is
-    printed only if the user has named it.
+    They are Judged@k, the means of measures with their bounds, the standard deviations of the measures
+    that the user has named (`named`), the number of chunks, the costs, and two ranks by span_recall. The
+    span_recall itself is printed only if the user has named it.
     """
-    columns = [*judged_columns(board)]
+    columns = [*judged_at_k_columns(board)]
     for measure in (*leaderboard_measures(), *named):
         is_in_ranks = measure.startswith("span_recall")
         if measure in named or not is_in_ranks:
@@ -488,6 +490,7 @@ def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str])
         standing[f"{name}_ci_high"] = mean.ci_high
         standing[f"{name}_n"] = f"{mean.n_scored}/{deciding.total}"
         if is_by_judge(name) and name in result.judged_bounds:
+            # the mean if every missing verdict had the lowest value, and if every one had the highest
             lowest, highest = result.judged_bounds[name]
             standing |= {f"{name}_bound_low": lowest, f"{name}_bound_high": highest}
         if name in named:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import pandas as pd
 
-from ragbench.evaluation.results import judged_columns
+from ragbench.evaluation.results import judged_at_k_columns
 from ragbench.registry import own_names
 from ragbench.report.failure_tables import markdown_table, plain
 from ragbench.statistics import p_text
@@ -55,7 +55,7 @@ def leaderboard_rows(
     }
     if comparison is not None:
         columns |= _comparison_columns(board, comparison)
-    for name in ("nDCG@10", *judged_columns(board), *own_names()):
+    for name in ("nDCG@10", *judged_at_k_columns(board), *own_names()):
         if name in board and name != measure:
             columns[name] = _means_with_intervals(board, name)
     for cost, (heading, form) in _COSTS.items():
