@@ -110,6 +110,10 @@ def ask_all(
             the same call continues after an interruption; "" keeps nothing. Recorded answers, and
             answers of the built-in pipeline (whose paid replies are in the reply store), are not
             kept.
+
+    Raises:
+        ConfigError: the journal has an answer to another question of the same id.
+        DataError: an answer could not be written into the journal.
     """
     judge = check_llm(spec.judge) if spec.judge else None
     with open_system(system, dataset) as opened:
@@ -118,9 +122,10 @@ def ask_all(
         check_interventions(spec.interventions, opened)
         if journal and not isinstance(opened, Pipeline | RecordedSystem):
             digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
-            path = Path(journal) if Path(journal).suffix else Path(journal) / JOURNAL
+            is_file = Path(journal).suffix != ""
+            path = Path(journal) if is_file else Path(journal) / JOURNAL
             opened = JournaledSystem(opened, path, f"{opened.name} {digest}".strip())
-            opened.check({**_safety_queries(dataset), **dataset.queries})
+            opened.refuse_other_questions({**_safety_queries(dataset), **dataset.queries})
         output = answer_all(
             dataset,
             opened,
@@ -134,7 +139,7 @@ def ask_all(
             seconds = {**output.seconds, "interventions": time.perf_counter() - start}
             output = replace(output, variations=variations, seconds=seconds)
         if isinstance(opened, JournaledSystem):
-            opened.check_written()
+            opened.check_written()  # raises if an answer could not be kept
         criteria = criteria or spec.loaded_criteria()
         has_answers = output.has_answers and output.answers
         if has_answers and criteria:
@@ -231,16 +236,17 @@ def answer_all(
         concurrency: questions asked at a time.
         timeout_s: seconds that a reply of the pipeline's language model may take.
         timed: the number of questions that are asked one at a time, before the others, to measure
-            latencies (questions that are asked together wait for each other). It is a maximum: no
-            more of them are asked after a minute. Every question with a latency budget is asked
-            alone, too. No question is asked twice, but by the pipeline without a language model,
-            which then answers all questions in one batch.
+            latencies (questions that are asked together wait for each other); 0 measures none. After a
+            minute, of the others only questions with a latency budget are asked alone. The pipeline
+            without a language model then answers all questions once more, in one batch; any other
+            system answers every question once.
         attacks: also ask the dataset's safety inputs (attacks, and harmless ones), if the system
             writes answers.
     """
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
         asking = {"concurrency": concurrency, "timeout_s": timeout_s}
+        # a retriever of BEIR is not timed: each of its searches encodes all documents
         n_timed = timed if system.is_timed else 0
         output = _output_of_pipeline(dataset, system, n_timed, asking)
     else:
@@ -481,6 +487,7 @@ def _output_of_pipeline(
         if answer.latency_ms:
             search_ms.append(answer.latency_ms["search"])
     ranking = {query_id: system.run.get(query_id, {}) for query_id in dataset.queries}
+    # all chunks; of a search that expands them, what it retrieved and all passages of documents with evidence
     passages = system.passages(span.doc_id for case in dataset.cases for span in case.evidence)
     return SystemOutput(
         dataset,
@@ -505,12 +512,12 @@ def _output_of_pipeline(
         joined=system.joined,
         stages=dict(system.stages),
         has_answers=system.llm != NO_ANSWERS,
-        filtered=_kept_back(dataset, system),
+        filtered=_relevant_but_filtered(dataset, system),
         step_usage={part: tuple(replies) for part, replies in system.usage.items()},
     )
 
 
-def _kept_back(dataset: Dataset, system: Pipeline) -> dict[str, tuple[str, ...]]:
+def _relevant_but_filtered(dataset: Dataset, system: Pipeline) -> dict[str, tuple[str, ...]]:
     """Return query_id -> the relevant documents that the pipeline's filter does not let the
     question find. Questions without such documents are left out.
     """
@@ -536,7 +543,12 @@ def _relevant(dataset: Dataset, case: Case) -> list[str]:
 def _ask_pipeline_alone(
     dataset: Dataset, system: Pipeline, timed: int, timeout_s: float
 ) -> dict[str, Answer]:
-    """Ask a pipeline questions one at a time (`_ask_alone`), after a search that loads its models."""
+    """Ask a pipeline questions one at a time, after a search that loads its models; return query_id ->
+    answer.
+
+    These are the first `timed` questions and all questions with a latency budget (`_ask_alone`). If
+    `timed` is 0, nothing is asked.
+    """
     if timed:
         first_query = dict(islice(dataset.queries.items(), 1))
         with store.bypassed():  # a stored embedding would need no model

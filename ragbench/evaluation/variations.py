@@ -53,12 +53,17 @@ def answer_variations(
     The same seed changes the same questions in the same way.
     """
     dataset = output.dataset
+    # query_id -> what an intervention may use: the chunks of the question, and the other questions
     if isinstance(system, Pipeline):
-        ranked = context_chunks(dataset, output.ranking, output.chunks, max(1, output.depth))
+        depth = max(1, output.depth)  # `context_chunks` refuses 0
+        ranked = context_chunks(dataset, output.ranking, output.chunks, depth)
         contexts_by_query = contexts_of(dataset, ranked, output.chunks, system.k)
-    else:  # of another system only questions are changed, so there are no contexts to change
-        empty = Contexts(others=dataset.cases)
-        contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}
+    else:  # another system is asked changed questions only: no chunks are needed
+        without_chunks = Contexts(others=dataset.cases)
+        contexts_by_query = {}
+        for case in dataset.cases:
+            if case.answerable:
+                contexts_by_query[case.query_id] = without_chunks
     variations = {}
     for name in spec.interventions:
         changed = intervene(name, dataset, contexts_by_query, seed=spec.seed)
@@ -67,15 +72,16 @@ def answer_variations(
         for query_id, (case, chunks) in changed.items():
             cases.append(case)
             contexts[query_id] = chunks
-        # a change of contexts needs no search: the pipeline answers from them
-        changes_contexts = name.partition(":")[0] not in OF_QUESTIONS
+        kind = name.partition(":")[0]  # "typos" of "typos:0.05"
+        changes_contexts = kind not in OF_QUESTIONS
         if isinstance(system, Pipeline) and changes_contexts:
+            # no search is needed: the pipeline answers from the changed contexts
             answers = system.answer_from(
                 cases, contexts, concurrency=spec.concurrency, timeout_s=spec.timeout_s
             )
             all_chunks = [chunk for chunks in contexts.values() for chunk in chunks]
             variations[name] = Variation(cases, answers, all_chunks)
-        else:  # a changed question is asked as any other
+        else:
             answers = _ask_changed(system, dataset, cases, name, spec)
             variations[name] = Variation(cases, answers, [])
     unused = [name for name, variation in variations.items() if not variation.cases]

@@ -256,7 +256,7 @@ class JournaledSystem:
             ConfigError: the file has an answer to another question of this id.
             DataError: an earlier answer could not be written.
         """
-        self.check({query_id: query})
+        self.refuse_other_questions({query_id: query})
         if query_id in self._kept:
             return self._kept[query_id].answer
         self.check_written()
@@ -295,7 +295,7 @@ class JournaledSystem:
                 FailureKind.STORE,
             )
 
-    def check(self, queries: Mapping[str, str]) -> None:
+    def refuse_other_questions(self, queries: Mapping[str, str]) -> None:
         """Raise ConfigError where the file has an answer to another question of the same id."""
         for query_id, query in queries.items():
             kept = self._kept.get(query_id)
