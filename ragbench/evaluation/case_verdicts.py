@@ -59,9 +59,9 @@ def decide(
 ) -> PassDecisions:
     """Decide whether each question passes.
 
-    If answers were evaluated, `failure_reasons` decides, and the scores come from `decide_overall`;
-    labels of a perspective that was not measured are left out. If only retrieval was evaluated, a
-    question passes if something relevant is among the first 5.
+    If answers were evaluated, `decide_overall` decides, by their scores and by the labels of the
+    perspectives that were measured: a latency budget, for example, counts only if "pipeline" was
+    measured. If only retrieval was evaluated, a question passes if something relevant is among the first 5.
 
     Args:
         answered: the answers.
@@ -76,6 +76,7 @@ def decide(
     """
     if not any(name in frames for name in PERSPECTIVES_OF_ANSWERS):
         return _decide_by_retrieval(answered, frames.get("retrieval", score_frame(())), lost)
+    # no part of the overall is a measure of safety
     deciding_frames = [frame for name, frame in frames.items() if name != "safety"]
     scores = pd.concat(deciding_frames, ignore_index=True)
     is_heuristic_of_lost = scores["query_id"].isin(lost) & scores["measure"].isin(_HEURISTICS)

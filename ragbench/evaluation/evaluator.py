@@ -88,14 +88,17 @@ def evaluate(
             answer, contexts and reference under the names that ragas or DeepEval use (a DataFrame,
             a list of dicts or test cases, a `datasets.Dataset`), or (corpus, queries, qrels) as
             beir loads them. Which labels its cases have decides what can be measured.
-        system: "" means the answers in these rows, else "bm25"; a retriever's name for ragbench's
-            own pipeline ("bm25", "hybrid:wordllama"), a TOML file that describes a pipeline or a
-            service, the address of a service, a file of recorded answers, any `System`, a function
-            from a question to its answer or a retriever, chain or engine of a framework (as
-            `FunctionSystem` takes them), a retriever of your own, a retrieval model of BEIR, which
-            searches whole documents (and is not timed, as each search encodes all of them), or the
-            answers themselves (a list of dicts or a DataFrame). For a list of systems, or a mapping
-            name -> system, `Results` are returned.
+        system: what is asked; "" means the answers in these rows, else "bm25". One of these:
+
+            - A retriever's name for ragbench's own pipeline ("bm25", "hybrid:wordllama"), or a
+              retriever of your own.
+            - A TOML file that describes a pipeline or a service, or the address of a service.
+            - A function from a question to its answer, or a retriever, chain or engine of a framework
+              (as `FunctionSystem` takes them); or any `System`.
+            - A retrieval model of BEIR. It searches whole documents, and is not timed, as each search
+              encodes all of them.
+            - The answers themselves: a file of recorded answers, a list of dicts or a DataFrame.
+            - Several systems, in a list or a mapping name -> system: `Results` are returned.
         spec: all options as one object; None means the defaults.
         parameters: of the configuration, as in `new_result`; none keep the name of the system.
         journal: a file or folder in which the answers of a service are kept as they come, so that
@@ -130,7 +133,9 @@ def evaluate(
         system = rows_of_data(system)
     several = _several_systems(system)
     if several:
-        results = [evaluate(dataset, each, spec, **{**options, **name}) for each, name in several]
+        results = []
+        for each, own_options in several:
+            results.append(evaluate(dataset, each, spec, **{**options, **own_options}))
         return Results(results)  # type: ignore[return-value]  # one system returns a Result
     if isinstance(dataset, str | Path):
         dataset = load_dataset(dataset)
@@ -145,7 +150,7 @@ def evaluate(
     of_evaluation: dict[str, Any] = {**options}
     of_pipeline = {name: of_evaluation.pop(name) for name in OF_PIPELINE if name in of_evaluation}
     plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**of_evaluation))
-    if system == "":
+    if system == "":  # and the data have no answers
         retriever = of_pipeline.get("retriever", "bm25")
         if isinstance(retriever, str):
             system = retriever
@@ -186,8 +191,9 @@ def _check_arguments(system: Any, spec: Any) -> None:
 
 
 def _several_systems(system: Any) -> list[tuple[Any, dict[str, Any]]]:
-    """Return (system, options) for each of several systems: {"a": f} -> [(f, {"name": "a"})], and
-    [f, g] -> [(f, {}), (g, {})]. [] for a single system; a list of recorded answers is one.
+    """Return (system, its own options of `evaluate`) for each of several systems: {"a": f} ->
+    [(f, {"name": "a"})], and [f, g] -> [(f, {}), (g, {})]. [] for a single system; a list of recorded
+    answers is one.
     """
     if isinstance(system, Mapping):
         _refuse_options_as_systems(system)
@@ -262,10 +268,11 @@ def _recorded_in_rows(data: Any) -> RecordedSystem:
 def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:
     """Return what the user gave as `system` in a form that `ask_all` takes.
 
-    - A retriever (an object, what `makes_retriever`, or a name next to options of the pipeline) becomes a
-      `Pipeline`.
+    - A retriever becomes a `Pipeline`: an object that searches, a class or function that makes one from
+      chunks (`makes_retriever`), a retrieval model of BEIR.
+    - A name becomes a `Pipeline` with this retriever if there are options of the pipeline. Else it is
+      returned unchanged, as a `System` is.
     - A sequence becomes recorded answers.
-    - A `System`, or the name of one, is returned unchanged.
     - Anything else is a function, chain or engine, and becomes a `FunctionSystem`.
 
     Args:
@@ -297,7 +304,7 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
                 "retriever from chunks, pass it as retriever=..."
             )
         return Pipeline(dataset, system, **of_pipeline)
-    if isinstance(system, str | Path | System):
+    if isinstance(system, str | Path | System):  # also an object that answers and searches
         return system
     if isinstance(system, Sequence):
         return RecordedSystem(system, name="recorded answers")
@@ -366,6 +373,7 @@ def decide(
     measured = {state.name: frames[state.name] for state in scored.states if state.measured}
     if measured.keys().isdisjoint(case_verdicts.PERSPECTIVES_OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # a target for answers
+    # a verdict by the user's wording of a criterion counts as a verdict by this criterion
     judgements = judgements_by_meaning(output.judgements, wordings_of(plan.criteria))
     decisions = _pass_decisions(plan, output, measured, judgements, deciding.weights)
     frames["overall"] = decisions.scores
@@ -413,6 +421,7 @@ def decide(
     if cards:
         result = replace(result, config={**result.config, "judge_cards": cards})
     comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
+    # advice is about all targets, also those that do not decide here
     advice = case_verdicts.advice_for(result, output, plan.targets)
     return replace(result, advice=advice, comparison=comparison)
 
@@ -556,7 +565,8 @@ def _diagnosis(
     """Return the table of `diagnose`, with the first cause of each failure; None unless both retrieval and
     answers were measured.
 
-    Its column "measure" has the names that the user's wordings of criteria have in the scores.
+    If the user reworded a criterion of ragbench, `diagnose` gets its scores as scores by this criterion
+    (llm_correctness), and the table names the user's measure again (llm_my_words).
     """
     measured_answers = not measured.keys().isdisjoint(case_verdicts.PERSPECTIVES_OF_ANSWERS)
     if "retrieval" not in measured or not measured_answers:
@@ -576,8 +586,10 @@ def _diagnosis(
         filtered=output.filtered,
         thresholds=plan.targets.cases,
     )
-    in_users_words = {meant: measure for measure, meant in measures_of(meanings).items()}
-    return table.assign(measure=table["measure"].replace(in_users_words))
+    users_measure_of = {}  # such as {"llm_correctness": "llm_my_words"}
+    for users_measure, replaced_measure in measures_of(meanings).items():
+        users_measure_of[replaced_measure] = users_measure
+    return table.assign(measure=table["measure"].replace(users_measure_of))
 
 
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:

@@ -68,8 +68,9 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     targets = _load_targets(spec)
     dataset = select_questions(dataset, spec)
     _check_dataset(dataset, spec)
-    if spec.judge:
+    if spec.judge:  # a target for a verdict has the judge asked for it
         criteria += _criteria_of_targets(targets, criteria)
+    # ragbench's default target for a criterion is also one for the user's wording of this criterion
     targets = targets.for_wordings(measures_of(wordings_of(criteria)))
     plan = EvaluationPlan(
         spec,
@@ -136,7 +137,7 @@ def _check_dataset(dataset: Dataset, spec: EvaluationSpec) -> None:
 
 
 def _criteria_of_targets(targets: Targets, criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
-    """Return the criteria whose judged measures have a target and that are not asked already."""
+    """Return the criteria whose judged measures the user set a target for, and that are not in `criteria`."""
     asked = {criterion.measure.name for criterion in criteria}
     further: tuple[Criterion, ...] = ()
     for name in targets.named:

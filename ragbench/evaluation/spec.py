@@ -141,13 +141,15 @@ def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of perspectives, as the user wrote them, in the order of a report; () for ().
 
     Raises:
-        ConfigError: no perspective has a name. If it names a measure, or is a common word for
-            a perspective such as "ranking", the message states what to write.
+        ConfigError: a name is not the name of a perspective. If it is the name of a measure, or a common
+            word for a perspective such as "ranking", the message states what to write.
     """
     # perspective -> the name that the user wrote, which may be an alias
     written = {_ALIASES.get(name, name): name for name in names}
     for name in written:
-        measure = None if name in MEASURED else expected_measure(name)
+        if name in MEASURED:
+            continue
+        measure = expected_measure(name)
         if measure is not None:
             raise ConfigError(
                 f"{name!r} is a measure, not a perspective; use {call_of_measure(measure)}"
