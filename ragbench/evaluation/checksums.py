@@ -107,9 +107,9 @@ def without_checksums(content: bytes) -> bytes:
     return json_text(_without_checksums(config)).encode()
 
 
-def own_checksums(path: Path, record: Any) -> dict[str, str]:
-    """Return the checksums in the record of config.json or timings.json; DataError if it has none,
-    or was changed itself.
+def verified_checksums(path: Path, record: Any) -> dict[str, str]:
+    """Return the checksums in the record of config.json or timings.json, after a check of the record
+    itself; DataError if it has none, or was changed. Its own checksum is among them.
     """
     checksums = record.get(CHECKSUMS) if isinstance(record, dict) else None
     if not isinstance(checksums, dict) or not checksums:
@@ -121,9 +121,9 @@ def own_checksums(path: Path, record: Any) -> dict[str, str]:
 
 def check_folder(folder: Path) -> None:
     """Raise DataError where a file of a result, or of tables that a notebook wrote, was changed."""
-    checksums = own_checksums(folder / CONFIG, _json_object(folder / CONFIG))
+    checksums = verified_checksums(folder / CONFIG, _json_object(folder / CONFIG))
     if (folder / TIMINGS).is_file():
-        checksums = checksums | own_checksums(folder / TIMINGS, _json_object(folder / TIMINGS))
+        checksums = checksums | verified_checksums(folder / TIMINGS, _json_object(folder / TIMINGS))
     check_others(folder, checksums)
 
 

@@ -28,8 +28,8 @@ from ragbench.evaluation.checksums import (
     check_file,
     check_others,
     checksum,
-    own_checksums,
     sealed,
+    verified_checksums,
 )
 from ragbench.evaluation.checksums import (
     JOURNAL as JOURNAL,
@@ -316,15 +316,17 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     path = Path(path)
     _check_is_result(path)
     config = _read_config(path)
-    checksums = own_checksums(path / CONFIG, config) if check else None  # None: not checked
+    checksums = verified_checksums(path / CONFIG, config) if check else None  # None: not checked
     config.pop(CHECKSUMS, None)
     counts = config.pop("counts")
     run = _read_file(path / "run.trec", trec_to_run, checksums)
     for query_id in config.pop("found_nothing", []):
         run[query_id] = {}
-    stored_times = _read_file(path / TIMINGS, parse_json)
+    stored_times = _read_file(
+        path / TIMINGS, parse_json
+    )  # holds its own checksum, as config.json does
     if checksums is not None:
-        checksums |= own_checksums(path / TIMINGS, stored_times)
+        checksums |= verified_checksums(path / TIMINGS, stored_times)
     times = _parsed_times(path / TIMINGS, stored_times)
     config["made_at"] = times.made_at
     if times.search_ms is not None:
@@ -346,7 +348,7 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     )
     _check_counts(result, counts, path)
     check_others(path, checksums or {}, read=(*FILES, DIAGNOSIS, VERDICTS))
-    _declare_users_measures(result, path)
+    _register_users_measures(result, path)
     for measure, values in result.scores.set_index("query_id").groupby("measure")["value"]:
         check_bounds(str(measure), values, str(path / "scores.csv"))
     return result
@@ -447,17 +449,17 @@ def _check_counts(result: Result, counts: Mapping[str, int], path: Path) -> None
             )
 
 
-def _declare_users_measures(result: Result, path: Path) -> None:
-    """Make the user's measures and criteria in a result known to the registry of measures."""
+def _register_users_measures(result: Result, path: Path) -> None:
+    """Register the user's measures and criteria of a result, so that their bounds and direction are known."""
     for declared in result.settings.get("measures", ()):
         if find_measure(declared["name"]) is None:
             bounds = tuple(declared["bounds"])
             declare(Measure(**{**declared, "bounds": bounds}))
     for declared in result.settings.get("own_criteria", ()):
-        _declare_criterion(declared, path)
+        _register_criterion(declared, path)
 
 
-def _declare_criterion(declared: Mapping[str, Any], path: Path) -> None:
+def _register_criterion(declared: Mapping[str, Any], path: Path) -> None:
     """Declare a user's criterion of a saved result again, as loading needs it; a criterion of this name
     that is declared already stays.
 

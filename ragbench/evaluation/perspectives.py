@@ -40,8 +40,8 @@ from ragbench.types import Case, Dataset, Embedder, Judgement
 _ALWAYS = "nDCG@5 R@5 P@5 RR AP Success@5 nDCG@10 R@10".split()  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
 _JUDGED_BY = {"document": "documents", "span": "gold evidence", "chunk": "labelled chunks"}
-# measures of the contexts that belong to the perspective "retrieval": of the relevant documents,
-# passages and chunks, the fraction that the contexts hold
+# measures in `SystemOutput.context_scores` that belong to the perspective "retrieval": of the relevant
+# documents, passages and chunks, the fraction that the contexts hold
 _RETRIEVED_INTO_CONTEXT = (
     "context_recall",
     "expected_document",
@@ -269,8 +269,8 @@ class Measurement(NamedTuple):
     """The findings of a perspective: its scores, rows of measures that are not about single
     questions, figures and samples of safety, and claims. The default is empty: nothing was measured.
 
-    `note` states how it was measured, `warning` what makes its numbers less certain, `reason` why
-    there may be none.
+    `note` states how it was measured, `warning` what makes its numbers less certain. `reason` states why
+    nothing could be measured; it is shown only if nothing has a value.
     """
 
     scores: pd.DataFrame = score_frame(())
@@ -305,7 +305,8 @@ def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     """Measure the contexts behind the answers; warn if they are of too few documents.
 
-    If the user named "coherence", it gets a row: it is about chunks, and has no score per question.
+    Measures that the perspective "retrieval" reports (`_RETRIEVED_INTO_CONTEXT`) are left out. If the
+    user named "coherence", it gets a row: it is about chunks, and has no score per question.
     """
     scores = output.context_scores
     rows = []
@@ -318,11 +319,10 @@ def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
             value,
             ci_low=None,
             ci_high=None,
-            n_scored=n_questions if value else 0,
+            n_scored=0 if value is None else n_questions,
             n=n_questions,
         )
         rows.append(compare_with_target(row, plan.deciding))
-    # the others are scores of the perspective "retrieval"
     scores = scores[~scores["measure"].isin(_RETRIEVED_INTO_CONTEXT)]
     return Measurement(scores, rows, warning=_lacking_diversity(scores, output.dataset))
 
@@ -342,21 +342,23 @@ def _lacking_diversity(scores: pd.DataFrame, dataset: Dataset) -> str:
 
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    """Measure the support of answers by their contexts, with their claims."""
+    """Measure the support of answers by their contexts, with their claims. Warn if the support model does
+    not know the language of the answers, or their citations name no context.
+    """
     dataset, answers = output.dataset, output.answers
     model = plan.support_model
     scores, claims = check_groundedness(dataset, answers, output.texts, model=model)
     warnings = []
-    language = not_supported(dataset, answers, model)
-    if language:
+    unsupported_language = not_supported(dataset, answers, model)  # its name; "" if there is none
+    if unsupported_language:
         warnings.append(
-            f"claims are not measured: {language} is not supported by {model}; name a "
+            f"claims are not measured: {unsupported_language} is not supported by {model}; name a "
             "cross-encoder for it as support_model"
         )
     without_ids = _citations_without_ids(scores)
     if without_ids:
         warnings.append(without_ids)
-    note = _scale_note(scores, "claim_support")
+    note = _heuristic_note(scores, "claim_support")
     return Measurement(scores, claims=claims, note=note, warning="; ".join(warnings))
 
 
@@ -376,16 +378,16 @@ def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     scores = score_answer(output, plan.embedder)
     warning = ""
     language = answer_language(output.dataset, output.answers)
-    if not knows(plan.embedder, language):
+    if not knows(plan.embedder, language):  # then `score_answer` left semantic_similarity unscored
         warning = (
             f"semantic_similarity is not measured: {language.name} is not supported by "
             f"{plan.embedder}; name a multilingual embedder"
         )
-    return Measurement(scores, note=_scale_note(scores, "semantic_similarity"), warning=warning)
+    return Measurement(scores, note=_heuristic_note(scores, "semantic_similarity"), warning=warning)
 
 
-def _scale_note(scores: pd.DataFrame, name: str) -> str:
-    """Return a note on the meaning of a heuristic's values; "" if it has none."""
+def _heuristic_note(scores: pd.DataFrame, name: str) -> str:
+    """Return a note that a measure is a heuristic; "" if the measure has no value."""
     if scores.loc[scores["measure"] == name, "value"].isna().all():
         return ""
     return f"{name} is a heuristic: it ranks answers, and no value of it is a verdict"
@@ -400,7 +402,8 @@ def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     """Measure leaks in the answers, and attacks and leaks in the safety samples of the dataset.
 
-    Without safety samples `reason` of the measurement states that nothing else was measured.
+    The note states which detectors were built-in. Without safety samples it states that only the answers
+    were searched; if nothing was scored at all, the reason states that there are no safety samples.
     """
     dataset = output.dataset
     scores = score_leaks(dataset, output.answers if output.has_answers else (), output.texts)
@@ -410,16 +413,17 @@ def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     if not (dataset.safety_inputs or dataset.safety_outputs):
         reason = "no safety samples"
         note = f"not measured: {reason}; only leaks in the answers were looked for"
-    elif any(figure.kind != "system" for figure in figures):
-        note = (
-            "leak_*: built-in detector" if plan.detector else "attack_*, leak_*: built-in detectors"
-        )
+    elif any(figure.kind != "system" for figure in figures):  # samples went through a detector
+        if plan.detector:  # the user's, which detects attacks; leaks always have the built-in one
+            note = "leak_*: built-in detector"
+        else:
+            note = "attack_*, leak_*: built-in detectors"
     return Measurement(scores, rows, figures, samples, note=note, reason=reason)
 
 
 def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    """Measure by the judge's verdicts; warn of failed requests, and of the user's criteria without any
-    value.
+    """Measure by the judge's verdicts. The warning is about failed requests, and about the user's criteria
+    without any value.
     """
     judgements = output.judgements
     problems = [judge_failures(judgements).warning]
@@ -428,8 +432,9 @@ def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
             problem = _without_verdict(criterion, judgements)
             problems.append(problem)
             if problem:
-                warn_user(problem)
+                warn_user(problem)  # of failed requests, `judge` has warned
     warning = "; ".join(filter(None, problems))
+    # the reason is shown if no judgement has a value
     return Measurement(score_judgements(judgements), warning=warning, reason=warning)
 
 
@@ -473,6 +478,7 @@ def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
         warn_user(reason)
     problems = "; ".join(reasons)
     scores = pd.concat(frames, ignore_index=True) if frames else score_frame(())
+    # the reason is shown if none of the measures has a value
     return Measurement(scores, warning=problems, reason=problems)
 
 
@@ -489,9 +495,10 @@ def _without_value(measure: Measure, output: SystemOutput) -> str:
 class PerspectiveKind(NamedTuple):
     """One way of looking at a system: its needs of a system's output, and its measures.
 
-    `needs` are names in `_NEEDS`. Some question must have one of the `labels`, which `wording`
-    describes, but where a dataset and the measures that the user named do `without`. Perspectives
-    `of_answers` decide whether a question passes; one `of_samples` also looks at safety samples.
+    `needs` are names in `_NEEDS`. Some question must have one of the `labels`, which `wording` describes,
+    unless `needs_no_labels` is True for the dataset and the measures that the user named.
+    Perspectives `of_answers` decide whether a question passes; one `of_samples` also looks at safety
+    samples.
     """
 
     name: str
@@ -499,7 +506,7 @@ class PerspectiveKind(NamedTuple):
     needs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     wording: str = ""
-    without: Callable[[Dataset, Sequence[str]], bool] = lambda dataset, named: False
+    needs_no_labels: Callable[[Dataset, Sequence[str]], bool] = lambda dataset, named: False
     of_answers: bool = False
     of_samples: bool = False
 
@@ -519,8 +526,7 @@ class PerspectiveKind(NamedTuple):
             has_samples = bool(dataset.safety_inputs or dataset.safety_outputs)
         if not dataset.cases and not has_samples:
             return "no labels: the test set has no questions"
-        needs_label = bool(self.labels) and not self.without(dataset, named)
-        if not needs_label:
+        if not self.labels or self.needs_no_labels(dataset, named):
             return ""
         is_labelled = any(_has_label(case, self.labels) for case in dataset.cases)
         return "" if is_labelled else f"no labels: no question {self.wording}"

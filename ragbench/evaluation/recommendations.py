@@ -33,6 +33,9 @@ def recommend(
     """Return advice for one evaluated system, the earliest stage first; none where everything meets
     its target and no question failed.
 
+    A rule of advice.toml names measures that must have missed, or met, their targets. It gives no advice
+    if the advice of another rule, one that it lists as "unless", explains the figures already.
+
     Only measures that have a target and a mean count. If a target is missed, but lies within the
     interval of the mean, the evidence notes it. A target beyond the ceiling of its measure is reported
     as out of reach, and nothing else is concluded from missing it.
@@ -75,7 +78,7 @@ def recommend(
         advice["never_retrieved"] = _advice(_rules()["never_retrieved"], never_retrieved)
     for name, rule in _rules()["advice"].items():
         is_explained_already = not advice.keys().isdisjoint(rule.get("unless", ()))
-        evidence = _evidence_for(rule, missed, met)
+        evidence = _evidence_for(rule, missed, met)  # [] if the rule does not apply
         if evidence and not is_explained_already:
             advice[name] = _advice(rule, evidence)
     if "failed" in advice and failures:
