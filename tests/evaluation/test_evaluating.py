@@ -558,6 +558,14 @@ def test_the_chunks_of_the_built_in_pipeline_are_described() -> None:
     assert "chunks" not in light(perspectives=["retrieval"]).facts
 
 
+def test_chunks_without_any_coherence_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    statistics = "ragbench.evaluation.perspectives.chunk_statistics"
+    monkeypatch.setattr(statistics, lambda output: {"coherence": 0.0})
+    report = evaluate(DATA, "bm25", perspectives=["context"], targets={"coherence": 0.1})
+    [row] = [row for row in report.rows if row.measure == "coherence"]
+    assert (row.value, row.n_scored, row.verdict) == (0.0, len(DATA.cases), "missed")
+
+
 def test_a_category_that_is_not_there_is_refused() -> None:
     assert list(select_categories(DATA, ["cats", "fish"]).queries) == ["q1", "q3"]
     with pytest.raises(ConfigError, match="unknown category 'cts'; did you mean 'cats'"):
