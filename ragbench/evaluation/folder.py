@@ -322,9 +322,8 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     run = _read_file(path / "run.trec", trec_to_run, checksums)
     for query_id in config.pop("found_nothing", []):
         run[query_id] = {}
-    stored_times = _read_file(
-        path / TIMINGS, parse_json
-    )  # holds its own checksum, as config.json does
+    # timings.json is parsed before it is checked: its checksum is in it, as in config.json
+    stored_times = _read_file(path / TIMINGS, parse_json)
     if checksums is not None:
         checksums |= verified_checksums(path / TIMINGS, stored_times)
     times = _parsed_times(path / TIMINGS, stored_times)
@@ -348,7 +347,7 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     )
     _check_counts(result, counts, path)
     check_others(path, checksums or {}, read=(*FILES, DIAGNOSIS, VERDICTS))
-    _register_users_measures(result, path)
+    _register_users_measures(result, path)  # `check_bounds` needs them
     for measure, values in result.scores.set_index("query_id").groupby("measure")["value"]:
         check_bounds(str(measure), values, str(path / "scores.csv"))
     return result
