@@ -99,7 +99,8 @@ class Command(_ShortTypes, TyperCommand):
         """Parse the words of a command line.
 
         An option in `_WITHOUT_VALUE` that is followed by another option, or by nothing, takes its
-        default value there. The message about an unknown option also states how to write it.
+        default value there. An error about an unknown option also states what to write instead. An error
+        about too many arguments also states the command line that is probably meant.
         """
         completed = []
         # each word with the one after it; the last one counts as followed by an option
@@ -114,9 +115,9 @@ class Command(_ShortTypes, TyperCommand):
             correction = _correction(self, getattr(exc, "option_name", ""), args)
             if correction:
                 error.message += f"; write {correction}"
-                error.possibilities = None
+                error.possibilities = None  # typer's own suggestions, which it would add
             elif "extra argument" in error.message:
-                error.message += _way_to_write(self, args)
+                error.message += _advice_on_extra_arguments(self, args)
             raise
 
     def invoke(self, ctx: Any) -> None:
@@ -141,26 +142,48 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
 
     name = option.lstrip("-").replace("-", "_")
     value = _value_of(option, args) or "VALUE"  # the word after the option; "" without one
-    as_argument = f"{value} without {option}"
     # the name of a field of `EvaluationSpec`, whose option has another name
     field = spec.EvaluationSpec.model_fields.get(name)
     if field is not None and spec.option_name(name, field) in flags:
         return f"{spec.option_name(name, field)} {value}"
-    # an argument, which is written without an option
     arguments = {param.name for param in command.params if param.param_type_name == "argument"}
     takes_system = "system" in arguments
     if name in arguments or (name == "retriever" and takes_system):
-        is_test_set_first = args[0] not in (option, value) and not args[0].startswith("-")
+        first_word = args[0]
+        # "eval tests.yaml --system bm25": the test set is where the system belongs
+        is_test_set_first = first_word not in (option, value) and not first_word.startswith("-")
         if takes_system and "--test-set" in flags and is_test_set_first:
-            return f"`ragbench {command.name} {value} --test-set {args[0]}`"
-        return as_argument
+            return f"`ragbench {command.name} {value} --test-set {first_word}`"
+        return f"{value} without {option}"
     # a parameter that is set by --set
     is_parameter = field is not None or name in parameters.OF_PIPELINE
     if is_parameter and "--set" in flags:
         return f"--set {name}={value}"
-    # such as --format json, which is --json
-    takes_form = name in ("format", "output_format", "type", "mode", "style")
-    if takes_form and f"--{value}" in flags:
+    usual = _correction_of_usual_option(command, name, value, flags, takes_system=takes_system)
+    if usual:
+        return usual
+    if len(name) == 1:
+        long_flags = _long_flags(command, name)
+        if not long_flags and any(argument.startswith(name) for argument in arguments):
+            return f"{value} without {option}"
+        return " or ".join(f"{flag} {value}" for flag in long_flags[:_MAX_FLAGS])
+    return _correction_by_similarity(name, value, option, arguments, flags)
+
+
+def _correction_of_usual_option(
+    command: Command, name: str, value: str, flags: Collection[str], *, takes_system: bool
+) -> str:
+    """Return what to write instead of an option that other tools have, such as --json for
+    "--format json"; "" for any other option.
+
+    Args:
+        name: the option as a name, such as "format".
+        value: its value.
+        flags: the command's options, such as "--json".
+        takes_system: the command has an argument `system`.
+    """
+    is_format = name in ("format", "output_format", "type", "mode", "style")
+    if is_format and f"--{value}" in flags:
         return f"--{value}"
     if name.startswith("min_") and "--fail-under" in flags:
         return f"--fail-under R@5={value}, with the name of a measure"
@@ -171,19 +194,14 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
     is_config = name in ("c", "config") and value.endswith((".toml", ".yaml", ".yml", ".json"))
     if is_config and command.name != "sweep":
         return f"`ragbench sweep {Path(value).with_suffix('.toml')}`, which runs a grid"
-    if len(name) == 1:
-        long_flags = _long_flags(command, name)
-        if not long_flags and any(argument.startswith(name) for argument in arguments):
-            return as_argument
-        return " or ".join(f"{flag} {value}" for flag in long_flags[:_MAX_FLAGS])
-    return _correction_by_similarity(name, value, option, arguments, flags)
+    return ""
 
 
 def _long_flags(command: Command, letter: str) -> list[str]:
     """Return the long options that a one-letter option may mean, such as ["--output"] for "o".
 
-    If people mostly mean one option by the letter, it alone is returned; else all options that begin
-    with the letter. Options without a value are left out.
+    If the letter usually means one of the options, such as "n" for --limit, this one alone is returned;
+    else all options that begin with the letter. Options without a value are left out.
     """
     from ragbench.hints.similar_names import similar
 
@@ -192,9 +210,10 @@ def _long_flags(command: Command, letter: str) -> list[str]:
         for param in command.params
         if not getattr(param, "is_flag", False)
     }
-    usual = similar(letter, flag_of)
-    if usual:
-        return [flag_of[usual]]
+    # `similar` knows names of one meaning, among them letters
+    usual_name = similar(letter, flag_of)
+    if usual_name:
+        return [flag_of[usual_name]]
     return sorted(flag for flag in flag_of.values() if flag.startswith(f"--{letter}"))
 
 
@@ -232,10 +251,9 @@ def _correction_by_similarity(
 _OF_TREC = (".trec", ".run", ".qrels", ".qrel")
 
 
-def _way_to_write(command: Command, args: list[str]) -> str:
-    """Return what to add to the message that a command got too many arguments.
-
-    It is the command line that the user probably means, or else the arguments that the command takes.
+def _advice_on_extra_arguments(command: Command, args: list[str]) -> str:
+    """Return the end of the message that a command got too many arguments: the command line that the
+    user probably means, or else the arguments that the command takes.
     """
     if sum(Path(arg).suffix in _OF_TREC for arg in args) > 1:  # two files of rankings or qrels
         return "; `ragbench score QRELS RUN` scores rankings"
@@ -519,13 +537,19 @@ def _typer_parameter(
         info = typer.Argument()
     info.help = text or info.help
     info.rich_help_panel = panel if panel not in ("", "Args") else None
-    if kind is bool and info.default is ...:  # a name is given, so that typer adds no --no-NAME
+    if kind is bool and info.default is ...:
+        # In an annotation, typer reads the first argument of Option(), here `default`, as the option's
+        # name. To a switch without a name typer would add its opposite, --no-NAME.
         info.default = f"--{parameter.name.replace('_', '-')}"
     return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 
 
 def _spec_options() -> list[inspect.Parameter]:
-    """Return an option for each field of `EvaluationSpec`."""
+    """Return an option for each field of `EvaluationSpec`, below its heading ("panel") in the help.
+
+    The type of an option is bool, int, float or str. A field of any other type is a text, such as "1,5"
+    for the list [1, 5].
+    """
     from ragbench.evaluation import spec
 
     options = []
