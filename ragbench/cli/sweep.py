@@ -181,8 +181,9 @@ def verify_command(
     """Execute the configurations of a sweep again and compare every number in scores.csv and
     run.trec, or in the tables that they wrote.
 
-    It works in a temporary folder and changes no result. Exit status: 0 all numbers are the same, 1
-    some differ or could not be had again, 2 there is nothing to verify.
+    It works in a temporary folder and changes no result. A configuration whose data is not on this
+    machine is passed over with a note. Exit status: 0 all other numbers are the same, 1 some differ or
+    could not be computed again, 2 there is nothing to verify.
 
     Args:
         folder: The folder of a sweep.
@@ -203,15 +204,16 @@ def verify_command(
     verified = verify(folder, jobs=jobs, fork=not no_fork, replies=replies, max_cost=max_cost)
     for result in verified:
         _print_differences(result)
+    # numbers differ, or a run failed: its error is listed as a difference
     n_differing = sum(bool(result.differences) for result in verified)
-    # no number could be compared, for example because a reply is not in the store
-    n_absent = sum(not result.differences and not result.compared for result in verified)
-    n_verified = len(verified) - n_differing - n_absent
+    # the data is not on this machine
+    n_passed_over = sum(not result.differences and not result.compared for result in verified)
+    n_verified = len(verified) - n_differing - n_passed_over
     n_numbers = sum(result.compared for result in verified)
-    absent = f", {n_absent} not computed again" if n_absent else ""
+    passed_over = f", {n_passed_over} not computed again" if n_passed_over else ""
     typer.echo(
         f"{len(verified)} results, {n_numbers:,} numbers compared: {n_verified} verified, "
-        f"{n_differing} differ{absent}."
+        f"{n_differing} differ{passed_over}."
     )
     return 1 if n_differing else 0
 
