@@ -127,7 +127,7 @@ def eval_command(
                 path,
                 has_output=bool(output),
                 force=force,
-                anew=requests.no_cache,
+                no_cache=requests.no_cache,
             )
         _print_result(result, path, verbose=verbose, as_json=as_json)
         if not_sent:
@@ -239,7 +239,7 @@ class _Evaluation:
 
 
 def _evaluate(
-    wanted: _Evaluation, path: Path | None, *, has_output: bool, force: bool, anew: bool
+    wanted: _Evaluation, path: Path | None, *, has_output: bool, force: bool, no_cache: bool
 ) -> evaluation.Result:
     """Evaluate, write the result to `path`, and record it in the history.
 
@@ -247,7 +247,7 @@ def _evaluate(
         path: a folder for the result and its reports, or a file for one report; None writes nothing.
         has_output: the option --output is given, which names `path`.
         force: replace the folder or file at `path`, and forget its journal.
-        anew: ask again, even if the folder holds the complete evaluation.
+        no_cache: evaluate again, also if the folder holds this complete evaluation.
 
     Raises:
         ConfigError: the folder holds another evaluation.
@@ -258,7 +258,9 @@ def _evaluate(
     if page.is_report_file(path):
         result = _evaluate_into_file(wanted, path, has_output=has_output, force=force)
     else:
-        result = _evaluate_into_folder(wanted, path, has_output=has_output, force=force, anew=anew)
+        result = _evaluate_into_folder(
+            wanted, path, has_output=has_output, force=force, no_cache=no_cache
+        )
     _record_in_history(result, path)
     return result
 
@@ -289,7 +291,7 @@ def _evaluate_into_file(
 
 
 def _evaluate_into_folder(
-    wanted: _Evaluation, folder: Path, *, has_output: bool, force: bool, anew: bool
+    wanted: _Evaluation, folder: Path, *, has_output: bool, force: bool, no_cache: bool
 ) -> evaluation.Result:
     """Evaluate, and write the result with its reports to a folder.
 
@@ -298,8 +300,10 @@ def _evaluate_into_folder(
 
     Args:
         has_output: the option --output is given (for a message).
-        force: replace the content of the folder, and forget its journal.
-        anew: ask again, even if the folder holds the complete evaluation.
+        force: replace any evaluation in the folder, and forget its journal. Replies of language models
+            that are stored are used again.
+        no_cache: evaluate again, also if the folder holds this complete evaluation, but replace no
+            other one. No stored reply is used either.
 
     Raises:
         ConfigError: the folder holds another evaluation.
@@ -310,7 +314,7 @@ def _evaluate_into_folder(
     # digests of all inputs, by which the same evaluation is recognised
     identity = made_from(wanted.data, wanted.system, wanted.spec, wanted.pipeline_settings)
     earlier = None if force else _earlier_result(folder, identity, wanted.data)
-    if earlier is not None and earlier.is_complete and not anew:
+    if earlier is not None and earlier.is_complete and not no_cache:
         typer.echo(
             f"Nothing is left to do: {shown(folder)} holds this evaluation, made at "
             f"{earlier.made_at or 'an unknown time'}; --force asks everything again, --no-cache also "
@@ -318,16 +322,15 @@ def _evaluate_into_folder(
             err=True,
         )
         return earlier
-    # without `force`, raises for anything else than an earlier result of this evaluation
+    # an earlier result of this evaluation may be replaced without `force`
     page.check_output(folder, force=force or earlier is not None)
     journal = folder / JOURNAL
-    if force or (anew and earlier is not None):
+    if force or (no_cache and earlier is not None):
         journal.unlink(missing_ok=True)
     result = wanted.run_with_journal(journal, has_output=has_output)
-    # by which a later call of this command recognises the folder
+    # by these digests a later call of this command recognises the folder
     result = replace(result, config={**result.config, "made_from": identity})
     views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
-    # before this result is saved, so that it compares with earlier ones alone
     _print_data_changes(result, folder)
     evaluation.save(result, folder, views=views)
     return result

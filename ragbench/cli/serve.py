@@ -81,8 +81,9 @@ def serve_command(
     )
     app = create_app(root, database, admin_key=admin_key, queue=queue)
     config = server_config(app, behind_proxy)
-    write_privately(root / "server.log")
-    # SIGTERM ends it as Ctrl-C does: uvicorn raises both once more when it has stopped.
+    log_privately(root / "server.log")
+    # When uvicorn has stopped because of Ctrl-C or SIGTERM, it sends this process the same signal again.
+    # By this handler SIGTERM, too, becomes a KeyboardInterrupt, so that the command ends normally.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
@@ -104,9 +105,9 @@ def _first_admin_key(host: str, database: str) -> str:
     return secrets.token_urlsafe(32)
 
 
-def write_privately(log: Path) -> None:
-    """Let this process and its children write files that no other user reads, and log to a file
-    that stays small.
+def log_privately(log: Path) -> None:
+    """Log to a file, which is made with the first message and kept small; neither it nor any other file
+    that this process and its children make from now on can be read by other users.
     """
     from logging.handlers import RotatingFileHandler
 

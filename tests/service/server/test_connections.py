@@ -148,7 +148,7 @@ import logging, sys, warnings
 from pathlib import Path
 from ragbench.cli import serve
 serve.LOG_BYTES = 10_000
-serve.write_privately(Path(sys.argv[1], "server.log"))
+serve.log_privately(Path(sys.argv[1], "server.log"))
 for number in range(2_000):
     logging.getLogger("asyncio").error("socket.accept() out of system resource %s", number)
 warnings.warn("the last")
