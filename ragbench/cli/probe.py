@@ -33,7 +33,7 @@ class _Probed(NamedTuple):
 
 _NAMES = tuple("query question input message q prompt text".split())
 """Usual names of the field of a request that holds the question, the most usual first."""
-_WRONG_FORM = (400, 404, 405, 415, 422, 500)
+_REFUSED_FORM = (400, 404, 405, 415, 422, 500)
 """Statuses of HTTP by which services refuse the form of a request, so that another form is tried."""
 _JOB = """
 Write my_rag.py with the service's own addresses and fields, then `ragbench eval my_rag:answer`:
@@ -99,12 +99,13 @@ def probe_command(
     else:
         probed = _ask_system(system, question, data)
     reply = probed.reply
-    has_file = bool(probed.kind)  # that states where the parts of an answer are
     _print_reply(reply, time.perf_counter() - start)
-    # where the parts of an answer are in the reply: as the system's file states, else as proposed
-    table = dict(probed.table)
-    paths = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
-    if has_file:
+    # an HTTP or MCP system is described by a .toml file, which exists or is proposed here
+    is_described_by_file = bool(probed.kind)
+    other_fields = dict(probed.table)
+    # the fields of the file that state where the parts of an answer are in the reply, if it has them
+    paths = {key: other_fields.pop(key) for key in ("reply", "delta") if other_fields.get(key)}
+    if is_described_by_file:
         paths = paths or propose_paths(reply, question)
         answer = read_proposed(reply, paths)
     else:
@@ -112,8 +113,8 @@ def probe_command(
     _print_answer(answer, paths)
     if answer is not None and corpus:
         _print_matches(answer, data)
-    if has_file:
-        _print_or_write_file(probed.kind, {**table, **paths}, write)
+    if is_described_by_file:
+        _print_or_write_file(probed.kind, {**other_fields, **paths}, write)
     is_recognised = answer is not None and not answer.failed
     return 0 if is_recognised else 1
 
@@ -176,8 +177,12 @@ def _ask_service(url: str, body: str, question: str) -> _Probed:
     """Ask a service a question in one form of a request after another until one is answered, and print
     this form.
 
+    The next form is tried if the service refuses a form, or closes the connection at it. Any other
+    error ends the attempts.
+
     Raises:
-        ConfigError: no form was answered; the message has the error of the first one.
+        ConfigError: no form was answered; the message has the error of the first form, also if another
+            error ended the attempts.
     """
     from ragbench.llms.failures import RequestError
 
@@ -188,15 +193,16 @@ def _ask_service(url: str, body: str, question: str) -> _Probed:
             try:
                 reply = system.ask_raw(question)
             except RequestError as exc:
+                is_first = first_error is None
                 first_error = first_error or exc
-                is_wrong_form = exc.status in _WRONG_FORM or exc.failure is FailureKind.DISCONNECTED
-                if is_wrong_form:
+                is_closed = exc.failure is FailureKind.DISCONNECTED
+                if exc.status in _REFUSED_FORM or is_closed:
                     continue  # with the next form
-                if exc is first_error:  # no other form would help
+                if is_first:  # the error is not about the form
                     # 202: the service took a job, and will answer later, at another address
                     how_to = _JOB if exc.status == 202 else ""
                     raise ConfigError(f"{exc}{how_to}") from None
-                break
+                break  # the refusal of the first form is reported below
         typer.echo(f"Taken: {json.dumps(table)}")
         return _Probed("http", table, reply)
     raise ConfigError(
