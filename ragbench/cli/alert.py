@@ -35,16 +35,17 @@ def add(
     """Add a rule, or replace the same one. One message is sent when a breach begins (type failure), one
     when it is over (success), and reminders between (warning).
 
-    A threshold is crossed if the whole interval is beyond it; drift, if a headline measure or
-    one with a target got worse; failed, if a run missed a target of its user or a job broke off.
+    A rule states what a breach is.
 
     Args:
-        rule: 'MEASURE<0.8', 'MEASURE>0.2', drift or failed.
+        rule: 'MEASURE<0.8': the whole 95 % interval of the mean is below 0.8; or 'MEASURE>0.2': it is
+            above 0.2; or drift: a measure got worse that has a target or is in the headline table of
+            reports; or failed: a run missed a target of its user, or a job broke off.
         to: '${NAME}': the environment variable with the address, in apprise's form; may be
             repeated. Without one it is a line in the log.
         series: Of this evaluation, sweep or schedule; default: all evaluations.
         point: The mean decides, not the whole 95 % interval.
-        remind_days: Days after which a breach that goes on is told again; 0 = never.
+        remind_days: Days after which a reminder of a continuing breach is sent; 0 = never.
         client: Of the runs of this client.
 
     Example: ragbench alert add 'claim_support<0.8' --series nightly --to '${SLACK_URL}'

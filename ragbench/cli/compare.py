@@ -181,6 +181,7 @@ def print_decision(
     comparison = results.compare(baseline, measures=[measure], margin=margin)
     # rows for reading; `comparison` has the differences from the baseline
     rows = report.leaderboard_rows(board[is_shown], measure, comparison)
+    # column of `rows` -> its heading; the column of names is headed "best", as the best come first
     headings = {
         "configuration": "best",
         f"{measure} (ranked by)": f"{measure} [95 % interval]",

@@ -111,11 +111,13 @@ def trend(
 
     Example: ragbench history trend nDCG@10 --series nightly
     """
+    # A row per run. `changed`: what differs from the run before. `state`: the outcome of the test for
+    # drift, an alarm if it is "fall" or "rise"; `note`: the alarm in words; `moved`: its questions.
     runs = service.trend(measure, series=series, client=client, database=database)
     notes = []
     for changed, note in zip(runs["changed"], runs["note"], strict=True):
         notes.append("; ".join(filter(None, (changed, note))))
-    runs["note"] = notes
+    runs["note"] = notes  # shown below the heading "changed"
     runs["made_at"] = runs["made_at"].map(str)
     if as_json:
         print_json(runs)
@@ -124,7 +126,6 @@ def trend(
         is_sweep = configuration != name  # which has several configurations
         typer.echo(f"{name}, {configuration}" if is_sweep else name)
         _print_means(rows, "made_at", {"state": "state", "note": "changed"})
-        # runs in which the drift of the measure was noticed
         alarms = rows[rows["moved"] != ""]
         for made_at, moved in zip(alarms["made_at"], alarms["moved"], strict=True):
             typer.echo(f"Noticed {made_at[:16]}; the questions that moved most: {moved}")

@@ -43,17 +43,21 @@ def _chunkers() -> Names:
 
 
 def _retrievers() -> Names:
-    """Return the names of retrievers, each with a note ("" if the name explains itself)."""
+    """Return the names of retrievers, each with a note ("" if the name explains itself). The last one,
+    `FORM` ("package.module:attribute"), stands for a retriever of the user.
+    """
     from ragbench.retrieval.embedders import EMBEDDERS
     from ragbench.retrieval.retrievers import LEARNED, RETRIEVERS
 
     names = {}
     for kind in RETRIEVERS:
-        if kind.startswith("bm25"):
-            names[kind] = "index on the disk, by tantivy (extra large)" if "@" in kind else ""
+        if kind == "bm25@disk":
+            names[kind] = "index on the disk, by tantivy (extra large)"
+        elif kind == "bm25":
+            names[kind] = ""
         elif kind in LEARNED:  # by a model that keeps several vectors of a text
             names[f"{kind}:<model>"] = LEARNED[kind]
-        else:
+        else:  # by an embedder, such as "dense:minilm"
             names |= {f"{kind}:{embedder}": "" for embedder in EMBEDDERS}
             names[f"{kind}:<embedder>"] = (
                 "folder or hub name of a sentence-transformers model, or one of your own"
@@ -72,7 +76,11 @@ def _steps() -> Names:
 
 
 def _models() -> Names:
-    """Return the names of language models with a note each: forms of names, then priced models."""
+    """Return the names of language models with a note each: forms of names, then priced models.
+
+    "extractive" and "none" are values of the pipeline's parameter `llm` only; a judge cannot be one.
+    `FORM` ("package.module:attribute") stands for a model of the user.
+    """
     from ragbench.llms.prices import prices
     from ragbench.llms.providers import PROVIDERS
 

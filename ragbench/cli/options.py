@@ -123,7 +123,8 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
     """Load the results that a user names on the command line, in this order.
 
     If two results have the same name, the path of the later one is put before its name. The baseline
-    is the baseline of the first sweep or, if it has none, the first result. The race of a sweep is kept only if
+    is the baseline of what is named first or, if that has none, its first result. The race of a sweep (the
+    record of the configurations that it stopped early) is about this sweep alone, so it is kept only if
     nothing else is named.
 
     Args:
@@ -164,15 +165,18 @@ def _path_of_results(name: str | Path, database: str) -> Path:
     is returned.
 
     Raises:
-        ConfigError: there is no such run, or the name is the path of a file that does not exist.
+        ConfigError: there is no such run, or the name is the path of a table (a file of another tool)
+            that does not exist.
     """
     from ragbench.foreign.readers import SUFFIXES
 
     path = Path(name)
-    is_of_table = path.suffix.lower() in SUFFIXES and path.name != "report.json"
-    if is_of_table and not path.exists():
+    # report.json is a file of ragbench: loading it reports more precisely what is missing
+    is_table = path.suffix.lower() in SUFFIXES and path.name != "report.json"
+    if is_table and not path.exists():
         raise ConfigError(f"there is no file {name}; check the path")
-    if path.exists() or path.parent != Path():  # `Path()` is the parent of a bare name
+    has_folder = path.parent != Path()  # `Path()` is the parent of a bare name
+    if path.exists() or has_folder:
         return path
     try:
         run, _, _ = service.run_of(str(name), database)
@@ -242,10 +246,17 @@ def _print_requests_to(model: llms.ModelPlan) -> None:
 
 
 def dollars(models: Sequence[llms.ModelPlan], discount: float = 1.0) -> str:
-    """Return what requests cost, in words."""
+    """Return the estimated cost of requests in words, such as "about $0.0100, $0.0200 with the longest
+    replies"; "unknown: ..." with the reason if a model has no price.
+
+    Args:
+        models: the requests to each model.
+        discount: a factor on all prices, such as 0.5 for half the price.
+    """
     unpriced = [each.model for each in models if each.cost is None or each.max_cost is None]
     if unpriced:
         reason = f"{', '.join(unpriced)} has no price; name a table of prices in RAGBENCH_PRICES"
+        # a reply of a user's function may name a model that has a price; before it there is none
         if any(model.startswith("function:") for model in unpriced):
             reason += (
                 " (a function's Completion is priced by the model that it names, once it is there)"

@@ -59,7 +59,8 @@ def score_command(
         judgements = metrics.read_qrels(qrels)
     else:
         data = load_dataset(qrels, split)
-        # of documents that are alternatives of each other, one counts
+        # Documents may be alternatives for a question, such as two copies of a page. Finding one is enough,
+        # so judgements and rankings keep the first of a group, with the highest value in the group.
         judgements = merge_alternatives(data, data.qrels)
         rankings = {name: merge_alternatives(data, run) for name, run in rankings.items()}
     all_measures = [*named_measures, *added_measures]

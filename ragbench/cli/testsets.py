@@ -273,7 +273,8 @@ def merge(
     first, *others = sources
     dataset = _mark_unanswerable(_load(first, corpus), no_answer)
     counts = [f"{len(dataset.cases)} of {first}"]
-    # the path of the documents that the file refers to, of the first set that has one
+    # The new file refers to documents by the path in the first set that has one, if the documents there
+    # are the documents of all sets; else (path "") it contains them.
     corpus_path = _corpus_path(first, corpus, output)
     documents_at_path = dataset.corpus
     left_out: list[tuple[str, str]] = []  # a question, and the earlier one that asks the same
@@ -288,7 +289,7 @@ def merge(
             corpus_path = _corpus_path(source, corpus, output)
             documents_at_path = other.corpus
     if documents_at_path.keys() != dataset.corpus.keys():
-        corpus_path = ""  # a set has other documents: the file contains all
+        corpus_path = ""
     saved = save_testset(dataset, output, form, corpus=corpus_path, force=force)
     n_cases = plural(len(dataset.cases), "case")
     typer.echo(f"{n_cases} in {shown(saved)} ({form}): {', '.join(counts)}")
@@ -308,12 +309,16 @@ def _load(source: str, corpus: str) -> Dataset:
 
 
 def _corpus_path(source: str, corpus: str, target: Path) -> str:
-    """Return the path of a test set's documents, to be written into a new test-set file.
+    """Return the path of a test set's documents, to be written into a new test-set file; "" if the new
+    file has to contain the documents.
 
-    It is `corpus` (--docs), else the path in the test set; "" if the test set contains its documents.
+    The path is `corpus` (--docs), else the path in the test set. It is "" if the test set contains its
+    documents. It is also "", whatever `corpus` is, if the source is not a test-set file but the name of
+    a dataset or a BEIR folder, which has its own documents.
 
     Args:
         source: the test set.
+        corpus: the documents that the user names; "" if none.
         target: the new file; the path is relative to its folder.
     """
     from ragbench.testsets.forms import form_of, is_testset, read
@@ -349,8 +354,8 @@ def _add_missing_questions(source: str, into: Path, corpus: str, no_answer: str)
         new = _load(source, corpus)
     else:
         new = load_testset(source, corpus=testset.corpus or None)
-    # This cannot be left for later: once they are marked, the questions in the file would differ from the
-    # unmarked questions of the source, and adding the source again would add all of them again.
+    # Mark first, then compare with the file. If the source was added before, the file has its questions
+    # with marks; a question without its mark would not equal them and would be added again.
     new = _mark_unanswerable(new, no_answer, must_choose=True)
     addition = missing_cases(testset, new, _same_questions)
     _write_cases(into, testset, replace(new, cases=addition.cases, qrels=addition.qrels))
