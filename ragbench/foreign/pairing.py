@@ -145,8 +145,8 @@ class PairedTables:
 def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
     """Pair the questions of tables by id or by text.
 
-    The first table shares ids and texts with the others. The texts under a shared id agree if they have
-    the same words, or if one is missing. The questions are paired
+    Shared are ids and texts that are in the first table and another one. The texts under a shared id
+    agree if they have the same words, or if one is missing. The questions are paired
 
     - by id, if there are shared ids, and no texts agree at all: then the texts are prompts, which each
       system writes in its own way, and they are ignored;
@@ -160,7 +160,7 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
     first, *others = tables
     n_shared_ids = 0
     n_by_id = 0  # shared ids whose texts agree
-    n_by_text = 0  # shared texts, under whichever id
+    n_by_text = 0  # shared texts, under any ids
     text_of_id, texts = _identities(first)
     for other in others:
         other_text_of_id, other_texts = _identities(other)
