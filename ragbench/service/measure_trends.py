@@ -33,8 +33,8 @@ _TREND = (
     "moved passed cost_usd"
 ).split()
 _VALUE = ("mean", "ci_low", "ci_high", "n_scored", "n")
-# Drift looks for a fall of this fraction of a measure's range.
-_FALL = 0.05
+# Drift looks for changes of this fraction of a measure's range.
+_FRACTION_OF_RANGE = 0.05
 _Series = tuple[str, str]  # a client and the name of a series
 
 
@@ -54,7 +54,9 @@ def trend(
     changed, state, note, moved, passed, cost_usd. Runs of one epoch are comparable: the same client,
     series, configuration, parameters and dataset. `ragbench.statistics.drift` tests every epoch:
     `state` is "fall" or "rise" at the run that raises an alarm, `note` describes the change and
-    `moved` lists the questions that moved most; the last run of an epoch holds the conclusion.
+    `moved` lists the questions that moved most; the last run of an epoch holds the conclusion. Other
+    states are "first", "unchanged" (every value as in the run before), "nothing shown", and "" for a
+    run without values per question.
 
     Args:
         measure: in any case, such as "ndcg@10".
@@ -67,14 +69,12 @@ def trend(
         DataError: the database cannot be read.
     """
     with connected(database) as connection:
-        rows = _rows_with_measure(connection, measure, series, client)
-        n_watched = _count_watched(connection, newest_runs(connection, client, series))
-        epochs = list(_drift_of_epochs(connection, rows, n_watched))
+        rows, epochs = _drift_of_measure(connection, measure, series, client)
     _describe_changes(measure, rows)
-    for members, epoch in epochs:  # the runs of an epoch, and the result of its test for drift
+    for members, drift_of_epoch in epochs:
         last = members[-1]
         if not last["note"]:  # unless the last run itself raised an alarm
-            last["note"] = epoch.text
+            last["note"] = drift_of_epoch.text
     frame = pd.DataFrame(rows)[_TREND]
     frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
     numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")  # column -> type
@@ -82,20 +82,21 @@ def trend(
 
 
 def _describe_changes(measure: str, rows: Sequence[Json]) -> None:
-    """Add columns in words to each run, in place.
+    """Add the columns `run` (its id), `changed`, `note` and `moved` to each run, in place.
 
     `changed` is what differs from the previous run of its configuration. `note` is the alarm for drift
     that the run raises, and `moved` the questions that moved most; both are "" without an alarm.
 
-    `rows` are the runs in order of time, with the `change` that `_drift_of_epochs` adds.
+    Args:
+        rows: the runs in order of time, each with its `change`: the fall or rise that raises an alarm
+            at this run, or None.
     """
     previous: dict[tuple[str, ...], RunRow] = {}  # configuration -> its last run so far
     for row in rows:
         configuration = configuration_of(row)
         row["run"] = row["id"]
         row["changed"] = changes_since(previous.get(configuration), row)
-        row.setdefault("state", "")  # of a run without values per question
-        change = row.get("change")
+        change = row["change"]
         row["note"] = ""
         row["moved"] = ""
         if change is not None:
@@ -114,15 +115,33 @@ def drifts(
         ConfigError, DataError: as `trend`.
     """
     with connected(database) as connection:
-        rows = _rows_with_measure(connection, measure, series, client)
-        n_watched = _count_watched(connection, newest_runs(connection, client, series))
-        epochs = list(_drift_of_epochs(connection, rows, n_watched))
-    return {members[-1]["id"]: epoch for members, epoch in epochs}
+        _, epochs = _drift_of_measure(connection, measure, series, client)
+    return {members[-1]["id"]: drift_of_epoch for members, drift_of_epoch in epochs}
+
+
+def _drift_of_measure(
+    connection: Connection, measure: str, series: str, client: str | None
+) -> tuple[list[Json], list[tuple[list[Json], Drift]]]:
+    """Return the runs that have a measure, in order of time, and for each epoch its runs and its drift.
+
+    Runs without values per question are in no epoch. Each run has the columns that `_drift_of_epochs`
+    adds.
+
+    Args:
+        series, client: as in `history`.
+    """
+    rows = _rows_with_measure(connection, measure, series, client)
+    n_tested = _count_tested_measures(connection, newest_runs(connection, client, series))
+    return rows, list(_drift_of_epochs(connection, rows, n_tested))
 
 
 class Standing(NamedTuple):
-    """The drift of a configuration at a run, each as measure -> change: `begun`, the measures that got
-    worse with this run; `ended`, those that got better; `worse`, all that are worse than before.
+    """The drift of a configuration at a run, as measure -> change.
+
+    Attributes:
+        begun: the measures that got worse with this run.
+        ended: the measures that got better with this run, also those that are still worse than before.
+        worse: all measures that are worse at this run than in earlier ones.
     """
 
     begun: dict[str, Change]
@@ -138,31 +157,34 @@ def standing(connection: Connection, run: RunRow) -> Standing:
     of that loss.
     """
     client, series = run["client_id"], run["series"]
-    n_watched = _count_watched(connection, newest_runs(connection, client, series))
+    # drift is tested more strictly, the more measures of the series are tested
+    n_tested = _count_tested_measures(connection, newest_runs(connection, client, series))
     score = tables.score.c
     # the measures of this run that are tested for drift
     watched = select(score.measure).where(score.run_id == run["id"], IS_WATCHED)
     measures = connection.execute(watched.order_by(score.measure)).scalars().all()
-    result = Standing({}, {}, {})
+    result = Standing(begun={}, ended={}, worse={})
     for measure in measures:
         rows = _rows_with_measure(connection, measure, series, client, run["epoch"])
         until_run = [row for row in rows if row["made_at"] <= run["made_at"]]
-        # one epoch, in which the run is; it adds `change` to each of its runs
-        for members, _ in _drift_of_epochs(connection, until_run, n_watched):
+        # only the epoch of the run is left; each run in it gets its `change`
+        for members, _ in _drift_of_epochs(connection, until_run, n_tested):
             _add_to_standing(result, measure, members, run["id"])
     return result
 
 
 def _add_to_standing(result: Standing, measure: str, rows: Sequence[Json], run_id: str) -> None:
-    """Add a measure to the standing (which measures are worse than before) at a run, in place.
+    """Add a measure to the standing of a run, in place.
 
-    It is added to `worse` if a loss is not made up for, and to `begun` or `ended` if a loss or a
-    gain was noticed at this very run.
+    A loss that is noticed at this very run is added to `begun`. Any gain that is noticed at it is added
+    to `ended`, however large it is. An earlier or present loss of which no later gain took back half is
+    added to `worse`.
 
-    `rows` are the runs of an epoch up to this run, oldest first, each with the `change` that was
-    noticed at it, or None.
+    Args:
+        rows: the runs of an epoch up to this run, oldest first, each with the `change` that was noticed
+            at it, or None.
     """
-    loss: Change | None = None  # the first loss that no later gain makes up for
+    loss: Change | None = None  # the first loss that no gain has taken back so far
     for row in rows:
         change = row["change"]
         if change is None:
@@ -170,16 +192,16 @@ def _add_to_standing(result: Standing, measure: str, rows: Sequence[Json], run_i
         is_loss = _direction_in_quality(measure, change) == "worse"
         if is_loss:
             loss = loss or change
-        elif loss is not None and _makes_up(change, loss):
+        elif loss is not None and _takes_back_half(change, loss):
             loss = None
         if row["id"] == run_id:
-            changes = result.begun if is_loss else result.ended
-            changes[measure] = change
+            noticed_now = result.begun if is_loss else result.ended
+            noticed_now[measure] = change
     if loss is not None:
         result.worse[measure] = loss
 
 
-def _makes_up(gain: Change, loss: Change) -> bool:
+def _takes_back_half(gain: Change, loss: Change) -> bool:
     """Return True if a gain takes back at least half of an earlier loss."""
     # `before` and `after` are the means before and after a change
     recovered = gain.after - loss.after
@@ -204,7 +226,8 @@ def overview(
     score = tables.score.c
     with connected(database) as connection:
         configurations = newest_runs(connection, client)
-        n_watched = _count_watched(connection, configurations)
+        # drift is tested more strictly, the more measures of a series are tested
+        n_tested = _count_tested_measures(connection, configurations)
         rows = configurations[:_MAX_LINES]
         values: dict[str, Json] = {row["id"]: {} for row in rows}
         columns = [score[name] for name in ("run_id", "measure", *_VALUE)]
@@ -218,12 +241,13 @@ def overview(
         row["value"] = value_of.get(row["measure"])
         row["pass_rate"] = value_of.get("pass_rate")
         owner = (row["client_id"], row["series"])
-        row["state"] = _state(
+        row["state"] = _cached_state(
             database,
             owner,
-            n_watched[owner],
+            n_tested[owner],
             row["measure"],
             row["epoch"],
+            # these two change with each new run, so that the cached state of fewer runs is not used
             n_runs=row["n"],
             last_recorded=row["recorded"],
         )
@@ -231,10 +255,10 @@ def overview(
 
 
 @lru_cache(maxsize=10_000)
-def _state(
+def _cached_state(
     database: str,
     series: _Series,
-    n_watched: int,
+    n_tested: int,
     measure: str,
     epoch: str,
     *,
@@ -248,7 +272,8 @@ def _state(
 
     Args:
         series: (client, series) of the runs.
-        n_watched: the number of measures of the series that are tested for drift.
+        n_tested: the number of measures of the series that are tested for drift; the more there are,
+            the stricter is the test of each.
         measure: "" if the runs have no measure to show.
         n_runs, last_recorded: not used here; they change with each new run of the epoch, so that the
             cached state is not returned any more.
@@ -258,10 +283,10 @@ def _state(
     client, name = series
     with connected(database) as connection:
         rows = _rows_with_measure(connection, measure, name, client, epoch)
-        epochs = list(_drift_of_epochs(connection, rows, {series: n_watched}))
+        epochs = list(_drift_of_epochs(connection, rows, {series: n_tested}))
     if not epochs:  # no run has values per question
         return State("steady", "nothing scored")
-    _, drift_of_epoch = epochs[-1]
+    [(_, drift_of_epoch)] = epochs  # all rows are of one epoch
     if not drift_of_epoch.changes:
         return State("steady", drift_of_epoch.text)
     last_change = drift_of_epoch.changes[-1]
@@ -309,12 +334,14 @@ def _no_such_run(
     )
 
 
-def _count_watched(connection: Connection, newest: Sequence[RunRow]) -> Mapping[_Series, int]:
-    """Count the measures that are watched together in each series of a client: the watched measures of
+def _count_tested_measures(
+    connection: Connection, newest: Sequence[RunRow]
+) -> Mapping[_Series, int]:
+    """Count the measures that are tested for drift in each series of a client: the watched measures of
     the newest run of each of its configurations.
 
-    This is the family over which the rate of false alarms holds, so it is counted the same for every
-    test: configurations without the measure that is shown count too, and another client's series of
+    The rate of false alarms holds over all tests of a series together, so every test is told the same
+    number: configurations without the measure that is shown count too, and another client's series of
     the same name does not. A configuration counts from its first run on, also when it is run no more.
     """
     run = tables.run.c
@@ -325,18 +352,22 @@ def _count_watched(connection: Connection, newest: Sequence[RunRow]) -> Mapping[
 
 
 def _drift_of_epochs(
-    connection: Connection, rows: Sequence[Json], n_watched: Mapping[_Series, int]
+    connection: Connection, rows: Sequence[Json], n_tested: Mapping[_Series, int]
 ) -> Iterator[tuple[list[Json], Drift]]:
     """Yield the runs of each epoch and the result of the test for drift in it.
 
-    An epoch consists of the runs of one configuration on one dataset, which can be compared. Runs
-    without values per question are left out. Each other run gets, in place, its `state` and its
-    `change`: the fall or rise that is noticed at this run, or None.
+    An epoch consists of the runs of one configuration on one dataset, which can be compared. Each run
+    gets, in place, its `state` (see `trend`) and its `change`: the fall or rise that is noticed at this
+    run, or None. Runs without values per question are in no epoch.
 
     Args:
         rows: the runs with their scores for one measure, in order of time.
-        n_watched: (client, series) -> the number of its measures that are tested.
+        n_tested: (client, series) -> the number of its measures that are tested; the more there are,
+            the stricter is the test of each.
     """
+    for row in rows:
+        row["state"] = ""
+        row["change"] = None
     questions = questions_of(connection, rows)
     scored = [row for row in rows if row["case_values"] is not None]
     for members in grouped(scored, lambda row: row["epoch"]).values():
@@ -347,13 +378,15 @@ def _drift_of_epochs(
         # a row per run, a column per question
         frame = pd.DataFrame(values, index=times, columns=query_ids)
         # `drift` limits the rate of false alarms of all measures that are tested side by side
-        n_streams = max(1, n_watched[first["client_id"], first["series"]])
-        epoch = drift(frame, streams=n_streams, fall=_FALL * _range_of(first))
-        remaining_changes = list(epoch.changes)  # one for each "fall" and "rise", in order
-        for row, state in zip(members, epoch.path["state"], strict=True):
+        n_streams = max(1, n_tested[first["client_id"], first["series"]])
+        size_that_matters = _FRACTION_OF_RANGE * _range_of(first)
+        drift_of_epoch = drift(frame, streams=n_streams, fall=size_that_matters)
+        remaining_changes = list(drift_of_epoch.changes)  # one for each "fall" and "rise", in order
+        for row, state in zip(members, drift_of_epoch.path["state"], strict=True):
             row["state"] = state
-            row["change"] = remaining_changes.pop(0) if state in ("fall", "rise") else None
-        yield members, epoch
+            if state in ("fall", "rise"):
+                row["change"] = remaining_changes.pop(0)
+        yield members, drift_of_epoch
 
 
 def _range_of(row: RunRow) -> float:

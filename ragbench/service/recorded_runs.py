@@ -245,14 +245,18 @@ def _named_run(connection: Connection, text: str) -> dict[str, Any]:
 
 
 def scores_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str, str]]:
-    """Return a run as `run_of` does, with the scores as in `Result.scores`: query_id, measure,
-    value.
+    """Return a run: its row, its scores per question as in `Result.scores` (query_id, measure, value),
+    and its questions (id -> text).
+
+    Args:
+        run: as in `run_of`, which also states the errors.
     """
     row, scores, questions = run_of(run, database)
     per_question = scores.dropna(subset=["case_values"])  # without measures of a whole run
     pairs = zip(per_question["measure"], per_question["case_values"], strict=True)
     columns = {measure: stored_values(data) for measure, data in pairs}
-    wide = pd.DataFrame(columns, index=pd.Index(sorted(questions), name="query_id"))
+    query_ids = pd.Index(sorted(questions), name="query_id")  # the order of the stored values
+    wide = pd.DataFrame(columns, index=query_ids)
     long = wide.melt(var_name="measure", ignore_index=False).reset_index()
     return row, long, questions
 

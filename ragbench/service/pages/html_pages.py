@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=32)
 def _template(name: str) -> Template:
-    """Return a template of a page, by its name without ending."""
+    """Return a template of a page, by its name without ending.
+
+    Every text in it is escaped, and its control signs are shown as visible signs (`visible`).
+    """
     from jinja2 import PackageLoader
 
     environment = templates(autoescape=True, finalize=visible)

@@ -77,8 +77,10 @@ def log_out(request: Request) -> Response:
 @router.get("/")
 @router.get("/admin.html")
 def runs(who: Visitor, measure: str = "") -> HTMLResponse:
-    """Show every series and configuration with its newest run, and whether it moved."""
-    rows, count = measure_trends.overview(who.client, measure, database=who.database)
+    """Show every series and configuration with its newest run, and whether its main measure got
+    worse or better.
+    """
+    rows, n_configurations = measure_trends.overview(who.client, measure, database=who.database)
     with connected(who.database) as connection:
         names = views.measures_of(connection, [row["id"] for row in rows])
         due = scheduler.due_times(connection, who.client)
@@ -89,13 +91,13 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
         who.request,
         "runs",
         rows=sorted(rows, key=lambda row: row["state"].kind != "worse"),
-        count=count,
+        n_configurations=n_configurations,
         measure=measure,
         measures=names,
         client=who.client,
         newest=newest,
         charts=views.newest_panels(newest, who.database) if newest else [],
-        cost=views.COST,
+        cost_chart=views.COST_CHART,
     )
 
 
@@ -104,12 +106,15 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
     """Show the measures of a configuration over time: the first ones, or the one that is chosen."""
     with connected(who.database) as connection:
         newest_runs = recorded_runs.newest_runs(connection, who.owner, series)
-        newest = {row["configuration"]: row["id"] for row in newest_runs}
-        if configuration not in newest:
+        newest_id_of = {row["configuration"]: row["id"] for row in newest_runs}
+        if configuration not in newest_id_of:
             raise HTTPException(404, "there is no such series")
-        names = views.measures_of(connection, [newest[configuration]])
+        names = views.measures_of(connection, [newest_id_of[configuration]])
     charts = views.panels(who, series, configuration, [measure] if measure else names[:_CHARTS])
-    recent = recorded_runs.history(series=series, limit=_NEWEST * len(newest), **who.ownership)
+    # Enough runs of the series that _NEWEST are of this configuration, if all ran equally often; if it
+    # ran less often, fewer are listed.
+    limit = _NEWEST * len(newest_id_of)
+    recent = recorded_runs.history(series=series, limit=limit, **who.ownership)
     recent = recent[recent["configuration"] == configuration].head(_NEWEST)
     return page(
         who.request,
@@ -119,11 +124,11 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
         configuration=configuration,
         measure=measure,
         charts=charts,
-        cost=views.COST,
-        others=[*newest],
+        cost_chart=views.COST_CHART,
+        others=[*newest_id_of],
         measures=names,
         recent=records(recent),
-        decided=decided_of(recent["run"].tolist(), who.database),
+        n_decided_of=decided_of(recent["run"].tolist(), who.database),
     )
 
 
@@ -161,13 +166,14 @@ def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     with connected(who.database) as connection:
         previous = recorded_runs.previous_run(connection, row)
     result = result_of_run(who, row)
+    n_decided = decided_of([run_id], who.database).get(run_id)  # questions that passed or failed
     return page(
         who.request,
         "run",
         run=row,
         scores=records(scores),
         before=previous["id"] if previous else "",
-        decided=decided_of([run_id], who.database).get(run_id),
+        n_decided=n_decided,
         verdict=None if result is None else banner(result),
     )
 

@@ -32,7 +32,8 @@ _RUNS = 400  # of a chart
 _FIRST_RUNS = 100  # of a chart on the first page
 _FIRST = ("pass_rate", "P@", "R@", "RR")
 """The measures of the first charts, or how their names begin: at the depth of 5 if there is one."""
-COST = "cost of a run"
+COST_CHART = "cost of a run"
+"""The name of the chart of costs, in the place of a measure."""
 
 
 def state_of(runs: pd.DataFrame) -> State:
@@ -74,16 +75,20 @@ def _first_of(names: Collection[str]) -> list[str]:
 def panels(session: Session, series: str, configuration: str, measures: list[str]) -> list[Json]:
     """Return a chart over time (a panel) for each of these measures of a configuration, with its `state`.
 
-    If there are several measures, a chart of the costs follows, unless all are 0.
+    If there are several measures, a chart of the costs follows, unless all are 0. It shows the runs
+    that have the last of the measures.
     """
     charts: list[Json] = []
-    runs = pd.DataFrame()
+    runs_of: dict[str, pd.DataFrame] = {}  # measure -> the runs that have it
     for measure in measures:
         trend = measure_trends.trend(measure, series=series, **session.ownership)
         runs = trend[trend["configuration"] == configuration].tail(_RUNS)
         charts.append({**_panel(measure, meaning_of(measure), runs), "state": state_of(runs)})
-    if len(measures) > 1 and (runs["cost_usd"] > 0).any():
-        charts.append(_cost_panel(runs))
+        runs_of[measure] = runs
+    if len(measures) > 1:
+        runs_of_last = runs_of[measures[-1]]
+        if (runs_of_last["cost_usd"] > 0).any():
+            charts.append(_cost_panel(runs_of_last))
     return charts
 
 
@@ -143,13 +148,13 @@ def _cost_panel(runs: pd.DataFrame) -> Json:
     costs = costs.dropna(subset=["mean"])
     meaning = "US dollars of the answers and of the judge, where their prices are known"
     state = State("steady", "a cost is not tested for a change")
-    return {**_panel(COST, meaning, costs), "state": state}
+    return {**_panel(COST_CHART, meaning, costs), "state": state}
 
 
 def _panel(measure: str, meaning: str, runs: pd.DataFrame) -> Json:
     """Return a measure with its meaning, its `newest` run, and the `drawing` of it over time."""
     panel: Json = {"measure": measure, "meaning": meaning, "newest": records(runs.tail(1))[0]}
-    is_cost = measure == COST
+    is_cost = measure == COST_CHART
     chart = line_chart(runs, "cost_usd" if is_cost else measure)
     panel["drawing"] = drawn("line_chart", panel, chart, is_cost)
     return panel
@@ -166,7 +171,11 @@ OF_CLIENTS = {
 
 
 def newest_of_clients(session: Session) -> list[Json]:
-    """Return the newest run of each client with its means of `OF_CLIENTS` (None = not measured)."""
+    """Return the newest run of each client, by client, with its means: `values` (measure -> mean).
+
+    The measures are those of `OF_CLIENTS`. A measure that the run does not have is left out; a mean is
+    None if no question is scored.
+    """
     with connected(session.database) as connection:
         newest = newest_runs(connection, session.client)
     by_client = grouped(newest, lambda row: row["client_id"])
