@@ -330,8 +330,9 @@ def odd_questions(values: pd.DataFrame, results: Results, *, rows: int = 5) -> p
     is_moved = scored.max(axis=1) - scored.min(axis=1) >= _SAME
     moved = scored[is_moved]
     # question x configuration: the configuration's sum over all other questions
-    sum_of_others = scored.sum() - moved
-    correlations = moved.T.corrwith(sum_of_others.T)
+    sums_of_others = moved.rsub(scored.sum(), axis="columns")
+    # one correlation per question: of its row in both tables
+    correlations = moved.corrwith(sums_of_others, axis="columns")
     table = pd.DataFrame({"mean": moved.mean(axis=1), "discrimination": correlations})
     table = table[table["discrimination"] < -0.5]
     table = table.nsmallest(rows, "discrimination").round(3)

@@ -20,7 +20,7 @@ from ragbench.statistics.columns import adjusted_p_values
 from ragbench.testsets.interventions import expectation
 from ragbench.types import Case, Dataset
 
-# column of `compare` -> its name in `robustness_table`
+# column of `compare` -> its name in `robustness_table`; the contender is the answer with an intervention
 _CHANGE = {
     "contender": "correct",
     "difference": "difference",
@@ -266,15 +266,16 @@ def _change_of_correct(result: Result, intervention: str) -> dict[str, Any]:
     both = result.wide.reindex(columns=[column_without, column_with]).dropna()
     if both.empty:
         return {}
-    without_it = _scores_in(both[column_without])
-    with_it = _scores_in(both[column_with])
+    # as scores of the same measure, since `compare` pairs by measure and question
+    without_it = _as_scores_of_correct(both[column_without])
+    with_it = _as_scores_of_correct(both[column_with])
     [comparison] = compare(without_it, with_it).to_dict("records")
     return {heading: comparison[name] for name, heading in _CHANGE.items()}
 
 
-def _scores_in(column: "pd.Series[Any]") -> pd.DataFrame:
-    """Return a column of `Result.wide` as tidy scores, named alike for every column: `compare` compares
-    the values of one measure.
+def _as_scores_of_correct(column: "pd.Series[Any]") -> pd.DataFrame:
+    """Return a column of `Result.wide` as scores (query_id, value, measure) of one measure, which is the
+    same for every column.
     """
     return column.rename("value").reset_index().assign(measure="correct:untouched")
 

@@ -123,21 +123,22 @@ def _content(
         )
         changed = _changed_documents(result, source, data.corpus)
         answers_of_sides.append(answers_to_show(result, texts, doubtful or {}, changed))
+    questions = _questions(source, query_ids, data, texts, answers_of_sides)
     return {
         "sides": described_sides,
         "conclusion": conclusion,
         "measures": measures_of(compared, sides, main),
         "scores": scores_of(sides, query_ids),
-        "questions": _questions(source, query_ids, data, texts, answers_of_sides),
-        "documents": texts.pieces(),  # the texts of questions and answers
+        "questions": questions,
+        "documents": texts.pieces(),  # all that questions and answers have added to `texts`
         "causes": CAUSES,
-        "head": _head_of_selection(data),
+        "head": _first_line_of_test_set(data),
         "notes": notes,
     }
 
 
-def _head_of_selection(data: Dataset) -> str:
-    """Return the first line of the test-set file that the explorer's page offers for download."""
+def _first_line_of_test_set(data: Dataset) -> str:
+    """Return the first line of the file of selected questions that the page offers for download."""
     head = {"testset": f"{data.name} selection", "split": data.split}
     if data.name == "pydoc" and data.corpus:
         head["corpus"] = "pydoc"  # the only one whose documents are found from any folder
@@ -179,7 +180,8 @@ def _shown_data(sides: Results, dataset: Dataset | None) -> _ShownData:
     """Return the questions and documents to show, and the result that was measured on them.
 
     A `dataset` of the user is shown. Without one (None), the data of the first side is loaded, or
-    the data of the second side if documents are missing for the first only.
+    the data of the second side if documents are missing for the first only. If the sides have
+    different data, the first note states how they differ.
     """
     source = sides[0]
     if dataset is not None:
@@ -189,8 +191,9 @@ def _shown_data(sides: Results, dataset: Dataset | None) -> _ShownData:
     changes = _data_changes_between(sides)  # in words; "" if both have the same data
     if not changes:
         return shown
-    are_documents_missing = dataset is None and bool(shown.notes)  # the notes are about this
-    if are_documents_missing:
+    # the notes on data that was loaded are about missing documents
+    are_documents_missing = dataset is None and bool(shown.notes)
+    if are_documents_missing:  # the second side has other data, which may be complete
         second = sides[1]
         data_of_second = _ShownData(*data_of(second, None), second)
         if not data_of_second.notes:
@@ -261,6 +264,7 @@ def _questions(
                 "text": source.queries[query_id],
                 "category": case.category or category_of.get(query_id, ""),
                 "reference": case.reference_answer or "",
+                # the line of the question in the file that the page offers for download
                 "case": json_line(case_line(entry_of_case(data, case))),
                 "evidence": [
                     texts.place(span.doc_id, span.start, span.end) for span in case.evidence

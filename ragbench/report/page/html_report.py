@@ -37,9 +37,10 @@ def report_html(result: Result) -> str:
     Secrets in answers and retrieved texts are masked. Retrieved texts are shown if the documents are
     at hand.
     """
-    texts = sentences.shared_texts(result)
-    failed = texts["failed"]
-    leading = leading_measures(texts["brief"], result.cases)
+    variables = sentences.shared_variables(result)
+    failed = variables["failed"]  # questions
+    # perspective -> the measure that represents it
+    leading = leading_measures(variables["brief"], result.cases)
     details, notes = question_details(result, failed[:_CASES], leading)
     provenance = {
         "Test set": {name: result.dataset[name] for name in ("name", "split", "fingerprint")},
@@ -48,9 +49,9 @@ def report_html(result: Result) -> str:
         "Made": {"at": result.made_at, "seconds": dict(result.timings), **result.environment},
     }
     script = files(__package__).joinpath("report.js").read_text(encoding="utf-8")
-    shown_rows = [row for rows in texts["measures"].values() for row in rows]
+    shown_rows = [row for rows in variables["measures"].values() for row in rows]
     return _template().render(
-        texts,
+        variables,
         counts=Counter(row.verdict for row in result.rows),
         case_measures=_case_measures(result),
         case_scores=[row.measure for row in shown_rows],
@@ -59,7 +60,7 @@ def report_html(result: Result) -> str:
         filters=_filters(failed, details, leading),
         script=script,
         script_hash=script_hash(script),
-        forest=forest_marks(texts["changes"]),
+        forest=forest_marks(variables["changes"]),
         provenance=[
             (name, json.dumps(value, indent=2, ensure_ascii=False, default=str))
             for name, value in provenance.items()

@@ -13,8 +13,12 @@ from ragbench.report.page.sentences import aim, failed_cases, number, signed, te
 
 
 class Check(NamedTuple):
-    """One test case: its outcome is "passed", "failed" or "skipped"; `message` is the reason,
-    `details` are further lines of a failure, and `seconds` is how long it took.
+    """One test case: its outcome is "passed", "failed" or "skipped".
+
+    Attributes:
+        message: the reason of a failure or a skip; it is not shown for a test case that passed.
+        details: further lines of a failure.
+        seconds: how long it took.
     """
 
     name: str
@@ -50,7 +54,7 @@ def _checks(result: Result) -> list[Check]:
     """Return a test case of JUnit for each condition of `Result.passed`.
 
     The conditions are: something was measured, targets are met, there is no regression, the judge
-    works, and passages are of the documents.
+    works, and passages are of the documents. The message of one that passed is not shown.
     """
     measured = "passed" if result.is_measured else "failed"
     checks = [Check("evaluation", measured, "nothing could be measured", seconds=result.seconds)]
@@ -73,7 +77,7 @@ def _comparison_checks(comparison: Comparison) -> list[Check]:
     """Return the test cases about the comparison with the baseline; a regression is a failure.
 
     There is one for each compared measure, and one for each group of cases that pass or fail, such
-    as the questions.
+    as the questions. The message of one that passed is not shown.
     """
     against = f"against {comparison.baseline}"
     checks = []

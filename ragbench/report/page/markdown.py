@@ -20,9 +20,9 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
     """Write Markdown: verdict, measures by perspective, comparison, advice, categories, failed
     cases; if `is_brief`, no more than fits on a screen.
     """
-    texts = sentences.shared_texts(result)
+    variables = sentences.shared_variables(result)
     return _template("summary.md.j2" if is_brief else "report.md.j2").render(
-        texts, depth_heads=[f"k = {k}" for k in texts["depths"][0]]
+        variables, depth_heads=[f"k = {k}" for k in variables["depths"][0]]
     )
 
 

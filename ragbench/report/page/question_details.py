@@ -174,7 +174,8 @@ def _split_at_evidence(text: str, start: int, end: int, spans: Sequence[Span]) -
     secret, which is masked, is one part without marks.
 
     Args:
-        spans: evidence in order of its starts; spans may overlap.
+        spans: evidence in order of its starts. Each span overlaps the range from start to end, and
+            spans may overlap one another.
 
     >>> _split_at_evidence("abcdef", 0, 5, [Span("d", 1, 3), Span("d", 2, 4)])
     [('a', False), ('bc', True), ('d', True), ('e', False)]
@@ -185,11 +186,14 @@ def _split_at_evidence(text: str, start: int, end: int, spans: Sequence[Span]) -
     parts = []
     position = start
     for span in spans:
-        parts.append((text[position : span.start], False))
-        parts.append((text[max(position, span.start) : min(span.end, end)], True))
-        position = max(position, span.end)
+        # the part of the span that is in the range and after all earlier spans; it may be empty
+        first = max(span.start, position)
+        last = max(first, min(span.end, end))
+        parts.append((text[position:first], False))
+        parts.append((text[first:last], True))
+        position = last
     parts.append((text[position:end], False))
-    return [part for part in parts if part[0]]
+    return [(part, is_evidence) for part, is_evidence in parts if part]
 
 
 def _abridge_long_parts(parts: Sequence[Part]) -> list[Part]:

@@ -10,9 +10,10 @@ from ragbench.registry import DESIGN_NAMES
 
 def report_json(result: Result) -> str:
     """Return the text of report.json: fields in their order, numbers to 6 decimals, never NaN."""
-    decisions = result.decisions
-    # "measures" and "questions" hold these
-    del decisions["rows"], decisions["verdicts"]
+    decisions = {}
+    for name, value in result.decisions.items():
+        if name not in ("rows", "verdicts"):  # "measures" and "questions" hold these
+            decisions[name] = value
     is_pipeline_preset = result.settings.get("preset") == "pipeline"
     record = {
         "ragbench": "report",
@@ -40,7 +41,9 @@ def report_json(result: Result) -> str:
 
 
 def _design_metrics(result: Result) -> dict[str, float | None]:
-    """Return the measures of the design of a pipeline under its names; None where not measured."""
+    """Return the measures of the preset "pipeline", by the names that its published design gives them;
+    None where not measured.
+    """
     values = {**result.facts, **{row.measure: row.value for row in result.rows}}
     return {name: values.get(measure) for name, measure in DESIGN_NAMES.items()}
 

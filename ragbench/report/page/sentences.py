@@ -83,7 +83,8 @@ def _clauses(result: Result) -> list[str]:
         if regressions:
             clauses.append(f"{plural(len(regressions), 'regression')}: {', '.join(regressions)}")
         else:
-            clauses.append(f"no regression shown; {result.comparison.noticeable}")
+            smallest_fall_to_notice = result.comparison.noticeable  # a clause
+            clauses.append(f"no regression shown; {smallest_fall_to_notice}")
     if result.unchecked_sentence:
         clauses.append(result.unchecked_sentence)
     n_lost = result.counts.get("failed_judgements")
@@ -92,9 +93,9 @@ def _clauses(result: Result) -> list[str]:
         clauses.append(f"the judge failed on {n_lost} of {judged}")
     if result.edited:
         clauses.append(f"edited by a person after it was made: {', '.join(result.edited)}")
-    unattributed = attribution_doubt(result.system)
-    if unattributed:
-        clauses.append(unattributed)
+    passages_without_document = attribution_doubt(result.system)  # a clause; "" for (nearly) none
+    if passages_without_document:
+        clauses.append(passages_without_document)
     return clauses
 
 
@@ -273,7 +274,7 @@ def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> lis
         if len(excluded) > 5:
             names += ", ..."
         reason = "its verdict has no value"
-        if criterion == "correctness":
+        if criterion == "correctness":  # its only level without a value is reference_wrong
             reason = "the reference is wrong or incomplete"
         doubts.append(
             f"{plural(len(excluded), 'answer')} without a verdict by {criterion}, as {reason}: "
@@ -475,8 +476,8 @@ def at_a_time(concurrency: int | None) -> str:
     return "one at a time" if concurrency == 1 else f"{concurrency} at a time"
 
 
-def shared_texts(result: Result) -> dict[str, Any]:
-    """Return what every template shows of a result: name of the template's variable -> its value."""
+def shared_variables(result: Result) -> dict[str, Any]:
+    """Return what every template of a report shows: name of a variable -> its value."""
     word, sentence = banner(result)
     return {
         "result": result,

@@ -60,7 +60,8 @@ def measure_bars(
 def cause_bars(diagnosis: pd.DataFrame | None) -> Figure | None:
     """Draw where the questions of one configuration are lost, in the order in which data flows.
 
-    Each bar begins where the bar above it ends, so that the last one holds the answered questions.
+    Each bar ends, on the right, where the bar above begins, so that the last one, of the answered
+    questions, begins at 0.
 
     Args:
         diagnosis: as in `Result.diagnosis`.
@@ -71,7 +72,8 @@ def cause_bars(diagnosis: pd.DataFrame | None) -> Figure | None:
     if diagnosis is None:
         return None
     counts = count_causes(diagnosis)
-    n_left = len(diagnosis) - counts["questions"].cumsum()  # where each bar begins
+    # the questions that are left after each cause: where its bar begins on the left
+    n_left = len(diagnosis) - counts["questions"].cumsum()
     stages = counts["cause"].map({**STAGE_OF, "none": _ANSWERED})
     figure, axes = new_axes(9, 1.6 + 0.36 * len(counts))
     for stage, rows in counts.groupby(stages, sort=False):
