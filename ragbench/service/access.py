@@ -96,7 +96,7 @@ def key_of(request: Request, text: str) -> ApiKey | None:
     """Return the key that a text is; None if it opens nothing."""
     admin_key = request.app.state.admin_key
     if admin_key and hmac.compare_digest(text.encode(), admin_key.encode()):
-        return _one_time_key(admin_key)
+        return _key_of_process(admin_key)
     return find_key(text, database=request.app.state.database)
 
 
@@ -106,14 +106,14 @@ def key_of_session(request: Request, token: str) -> ApiKey | None:
     key_id = find_session(token, database=database)
     if not key_id:
         return None
-    one_time_key = _one_time_key(request.app.state.admin_key)
-    if key_id == one_time_key.id:
-        return one_time_key
+    admin_key = request.app.state.admin_key  # in no table; "" = this process has none
+    if admin_key and key_id == digest(admin_key):
+        return _key_of_process(admin_key)
     return read_key(key_id, database=database)
 
 
-def _one_time_key(text: str) -> ApiKey:
-    """Return the key that `ragbench serve` made for this process: it opens everything."""
+def _key_of_process(text: str) -> ApiKey:
+    """Return the key that `ragbench serve` made for this process alone: it opens everything."""
     return ApiKey(digest(text), "one-time", EVERY_CLIENT, "admin")
 
 
@@ -206,8 +206,9 @@ TENANT: Any = Header(None, alias="X-Tenant-Id", max_length=80, description="The 
 def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
     """Return a dependency of FastAPI that gives a route the session of a caller with at least this role.
 
-    Without a key the request ends with 401, with a lesser role with 403, and with 404 if a key for
-    every client reads a client that does not exist.
+    The session is about the client that the request names, else about the key's client or, for a key
+    of every client, about all of them. The request ends with 401 without a key, with 403 for a lesser
+    role, and with 404 for a client that the key does not open, or that is read and does not exist.
 
     Args:
         client_of: the parameter of the request, or the dependency, that names the client.
@@ -221,7 +222,7 @@ def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
             raise HTTPException(
                 403, f"this needs a key of the role {role}; this key is of a {key.role}"
             )
-        session = Session(request, key, None).of(client)
+        session = Session(request, key, client=None).of(client)  # 404 if the key does not open it
         is_reading = request.method in _SAFE
         if client and is_reading and key.client_id == EVERY_CLIENT:
             await run_in_threadpool(_check_client, session)

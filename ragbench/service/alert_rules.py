@@ -154,7 +154,7 @@ def replace_threshold(
     """Set the alerts of a series: one for a pass rate below `limit`, one for a job that fails.
 
     They replace its rules for the pass rate and "failed". Alerts are sent `to` these targets; none = to
-    the targets of the rules that are replaced.
+    those of its old rules for the pass rate, and if these have none, failures to those of "failed".
 
     Raises:
         ConfigError, DataError: as `add_alert`.
@@ -165,12 +165,13 @@ def replace_threshold(
     is_threshold = and_(is_of_series, column.rule.startswith("pass_rate<"))
     is_failed = and_(is_of_series, column.rule == "failed")
     # the targets of old rules are read before these are deleted
-    to = to or _targets_of_rules(database, is_threshold)
-    failed_to = to or _targets_of_rules(database, is_failed)
+    threshold_targets = to or _targets_of_rules(database, is_threshold)
+    failed_targets = threshold_targets or _targets_of_rules(database, is_failed)
     write(database, delete(alert_rule).where(is_threshold))
     scope: dict[str, Any] = {"series": series, "client": client, "database": database}
-    add_alert(f"pass_rate<{limit}", to=to, point=True, **scope)
-    add_alert("failed", to=failed_to, **scope)
+    # point: the pass rate itself decides, not its interval
+    add_alert(f"pass_rate<{limit}", to=threshold_targets, point=True, **scope)
+    add_alert("failed", to=failed_targets, **scope)  # replaces the old rule of this name
 
 
 def _targets_of_rules(database: str, condition: Any) -> list[str]:
@@ -198,8 +199,9 @@ def _recorded_name(connection: Connection, name: str, limit: float) -> str:
 def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     """Return the rules of a client (None: of all), the oldest first.
 
-    Columns: id, rule, series, client_id, point, remind_days, to (the targets, as one text), raised
-    (the number of its alerts), last (when it raised the last one; "" = never).
+    Columns: id, rule, series, client_id, point (True: the mean alone decides, not its interval),
+    remind_days (after which a breach that goes on is reported again; 0 = never), to (the targets, as one
+    text), raised (the number of its alerts), last (when it raised the last one; "" = never).
     """
     rule = alert_rule.c
     names = "id rule series client_id point remind_days".split()
@@ -275,8 +277,8 @@ class _Subject(NamedTuple):
         series: the name of its series.
         id_column: the ids in its table.
         time_column: the times in its table.
-        is_alike: a condition of SQL: runs of the same configuration, or jobs of the same schedule. An
-            episode is about all of these.
+        may_share_episode: a condition of SQL for the runs of the same configuration, or the jobs of the
+            same schedule: if these breach a rule one after another, this is one episode.
     """
 
     id: str
@@ -284,7 +286,7 @@ class _Subject(NamedTuple):
     series: str
     id_column: Any
     time_column: Any
-    is_alike: Any
+    may_share_episode: Any
 
 
 class _Episode(NamedTuple):
@@ -295,7 +297,13 @@ class _Episode(NamedTuple):
 
 
 def raise_alerts(connection: Connection, run: Json) -> None:
-    """Check every rule about a new run, and write the alerts, in the transaction that adds the run."""
+    """Check every rule about a new run, and write the alerts that are due, in the transaction that adds
+    the run.
+
+    Runs of one configuration that breach a rule one after another are an episode. Its first run raises
+    an alert, later ones only a reminder after every `remind_days`, and the run that ends it an alert
+    about the recovery.
+    """
     all_series = [run["series"]]
     if run["kind"] == "eval":
         all_series.append("")  # a rule for every evaluation
@@ -309,21 +317,21 @@ def raise_alerts(connection: Connection, run: Json) -> None:
         finding = _finding(connection, run, rule)
         if finding.is_breach is None:  # it begins no episode and ends none
             continue
-        # earlier runs with the same values of these columns may have raised the alert already
+        # an episode goes on over the runs with the same values of these columns
         shared = ["client_id", "series", "configuration"]
         if rule.rule == "drift":  # only runs of one epoch (one dataset) are compared
             shared.append("epoch")
-        is_alike = and_(*(column[name] == run[name] for name in shared))
+        may_share_episode = and_(*(column[name] == run[name] for name in shared))
         subject = _Subject(
             run["id"],
             at=run["made_at"],
             series=run["series"],
             id_column=column.id,
             time_column=column.made_at,
-            is_alike=is_alike,
+            may_share_episode=may_share_episode,
         )
         finding = finding._replace(facts=[*finding.facts, *lines])
-        _write_alert(connection, rule, subject, finding)
+        _write_alert_if_due(connection, rule, subject, finding)
 
 
 def _lines_about(run: Json) -> list[str]:
@@ -346,9 +354,11 @@ def _open_episode(connection: Connection, rule: _Row, subject: _Subject) -> _Epi
     before the `subject` (the run or the job) is not a recovery.
     """
     time = subject.time_column
+    runs_or_jobs = time.table
+    # each earlier alert of the rule, with the time of the run or job that it is about
     query = select(alert.c.kind, time.label("time"))
-    query = query.join_from(alert, time.table, alert.c.subject == subject.id_column)
-    query = query.where(alert.c.rule_id == rule.id, subject.is_alike, time < subject.at)
+    query = query.join_from(alert, runs_or_jobs, alert.c.subject == subject.id_column)
+    query = query.where(alert.c.rule_id == rule.id, subject.may_share_episode, time < subject.at)
     newest_first = connection.execute(query.order_by(time.desc())).all()
     if not newest_first or newest_first[0].kind == "recovery":
         return None
@@ -516,12 +526,14 @@ def _check_job(connection: Connection, rule: _Row, ended: _Row) -> None:
         series=series_of(ended),
         id_column=job.id,
         time_column=job.due_at,
-        is_alike=job.schedule_id == ended.id,
+        may_share_episode=job.schedule_id == ended.id,
     )
-    _write_alert(connection, rule, subject, _Finding(is_breach, title, facts))
+    _write_alert_if_due(connection, rule, subject, _Finding(is_breach, title, facts))
 
 
-def _write_alert(connection: Connection, rule: _Row, subject: _Subject, finding: _Finding) -> None:
+def _write_alert_if_due(
+    connection: Connection, rule: _Row, subject: _Subject, finding: _Finding
+) -> None:
     """Write an alert if a breach of the rule begins, goes on (as a reminder) or is over.
 
     Args:
@@ -563,7 +575,7 @@ def _message(
         return ("breach", finding.title) if finding.is_breach else None
     time = subject.time_column
     # the times of the earlier runs of this configuration, or jobs of this schedule
-    earlier = select(time).where(subject.is_alike, time < subject.at)
+    earlier = select(time).where(subject.may_share_episode, time < subject.at)
     nights = _nights(connection.execute(earlier).scalars().all(), episode.begun)
     if not finding.is_breach:
         return "recovery", f"recovered after {nights}: {finding.title}"

@@ -85,7 +85,7 @@ async def create_dataset(
     """Save a test set, in any form of a single file: one at a time. More than 1,000 cases come as
     JSON Lines.
     """
-    # `ragbench.testsets.uploads` counts the cases (MAX_CASES) and refuses more.
+    # `ragbench.testsets.uploads` refuses more than 1,000 cases (MAX_CASES) in JSON or YAML.
     header = session.request.headers.get("content-type", "application/json")
     content_type, _, _ = header.partition(";")
     form = _FORMS.get(content_type.strip().lower())
@@ -118,9 +118,12 @@ def read_dataset(session: Reader, name: str) -> Json:
 @router.delete("/datasets/{name}", status_code=204)
 def delete_dataset(session: Runner, name: str) -> None:
     """Remove a data set; the runs on it stay."""
-    if name == CASES and sent_items.remove(session, sent_items.CASE):
-        sent_items.export(session)  # removes the file of the cases
-        return
+    if name == CASES:
+        n_removed = sent_items.remove(session, sent_items.CASE)
+        if n_removed:
+            sent_items.export(session)  # removes the file of the cases
+            return
+        # no case was sent, but a file may have this name
     path = session.folder.testset(name)
     if path.parent == session.folder.path:  # the test set that `ragbench init` wrote
         raise HTTPException(409, f"{path.name} is not removed by requests; delete the file")
@@ -155,6 +158,7 @@ def start_run(session: Session, body: RunBody) -> Json:
     sent_items.export(session)
     baseline = ""
     if body.baseline:
+        # a run of this client, also if the key opens every client
         row, _ = run_row(session.of(session.owner), body.baseline)
         folder = folder_of_run(session, row)
         if folder is None or not folder.is_dir():

@@ -217,15 +217,15 @@ class Guard:
         is_minute_over = time.monotonic() > self.since + 60
         if is_minute_over:
             self.counts.clear()
-            self.attempts.clear()
+            self.attempts.clear()  # which `find_key` counts
             self.since = time.monotonic()
-        key = await self.find_key(request, address)
+        key = await self.find_key(request, address)  # raises 429 after too many failed attempts
         request.state.key = key
         if key:
             _count(self.counts, key.id, MAX_RATE)
         else:
             _count(self.counts, address, MAX_RATE // 20)  # a twentieth without a key
-        length = _length_of_body(request)
+        length = _length_of_body(request)  # raises 411 and 413
         if key is None and length > 0 and request.scope["path"] != "/login":
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
 

@@ -84,6 +84,7 @@ def _field_of_request(field: FieldInfo) -> Any:
     return type_, Field(field.default, description=field.description)
 
 
+# The body with the fields in `_FIELDS`, which type checkers cannot know.
 if TYPE_CHECKING:
     _SpecBody = Body
 else:
@@ -159,7 +160,8 @@ class RunBody(
         command = ["eval", f"--test-set={path}", folder.system(self.system)]
         command += self._plain_options()
         if self.own_criteria:
-            built_in = self.model_dump()["criteria"]  # a field that `_SpecBody` has at run time
+            # type checkers do not know the fields of `_SpecBody`, so this is not `self.criteria`
+            built_in = self.model_dump()["criteria"]
             criteria = [*built_in, self._criteria_file(folder)]
             # the last --criteria counts, so it replaces the one in `_plain_options`
             command.append(f"--criteria={','.join(criteria)}")

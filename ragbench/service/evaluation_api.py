@@ -122,7 +122,7 @@ class EvaluationBody(Body):
                 "semantic": config.minSemanticSimilarity,
                 "keyword": config.minKeywordMatch,
                 "expected_document": config.minCitationAccuracy,
-                hallucination: config.maxHallucinationRate,
+                hallucination: config.maxHallucinationRate,  # a maximum, as lower is better
             }
         )
         unused = []
@@ -136,7 +136,7 @@ class EvaluationBody(Body):
         fields = {
             "dataset": CASES,
             "series": self.name,
-            "preset": "phase4",
+            "preset": "phase4",  # the thresholds of this interface, in evaluation/presets.toml
             "criteria": ["faithfulness"],
             "thresholds": thresholds,
             "weights": without_part,
@@ -295,7 +295,9 @@ def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
     "/evaluation/runs/{run_id}", description=f"A run, by its id or the id of its job. {_MEANING}"
 )
 def read_run(session: Reader, run_id: str) -> Json:
-    """Read a run with its metrics and results."""
+    """Read a run with its metrics, and the result of each case. What is not known is None, such as an
+    expected answer.
+    """
     try:
         row, scores = run_row(session, run_id)
     except HTTPException:  # not the id of a run: of a job?
@@ -306,11 +308,12 @@ def read_run(session: Reader, run_id: str) -> Json:
     result = result_of_run(session, row)
     times = _response_times(result)
     expected_answers = _expected_answers(session, row)
+    source = _hallucination_source(row)  # "judge" or "heuristic"
     results = []
     for case in cases_of(session, row, result):
-        case_result = _case_result(case, _hallucination_source(row))
-        case_result["expectedAnswer"] = expected_answers.get(case["query_id"])
-        case_result["responseTimeMs"] = times.get(case["query_id"])
+        query_id = case["query_id"]
+        case_result = _case_result(case, source, expected_answers.get(query_id))
+        case_result["responseTimeMs"] = times.get(query_id)
         results.append(case_result)
     means = {score["measure"]: score["mean"] for score in records(scores)}
     metrics = _metrics(row, means, _mean(times))
@@ -331,17 +334,16 @@ def _expected_answers(session: Session, row: Json) -> dict[str, str | None]:
     return answers
 
 
-def _case_result(case: Json, source: str) -> Json:
-    """Return the result of a case in the fields of the interface; its expected answer and time are
-    set later.
+def _case_result(case: Json, source: str, expected_answer: str | None) -> Json:
+    """Return the result of a case in the fields of the interface, without its response time.
 
-    `source` is the source of the hallucination score, as from `_hallucination_source`.
+    `source` is who measured its hallucination: "judge" or "heuristic".
     """
     scores = case["scores"]
     return {
         "testCaseId": case["query_id"],
         "question": case["question"],
-        "expectedAnswer": None,
+        "expectedAnswer": expected_answer,
         "actualAnswer": case["answer"],
         **{field: scores.get(measure) for field, measure in _CASE_MEASURES.items()},
         "hallucinationScore": scores.get(_HALLUCINATION[source]),
@@ -423,9 +425,11 @@ def metrics(session: Reader) -> Json:
     frame = pd.DataFrame(runs)
     sources = frame.pop("hallucinationSource")  # "judge" or "heuristic" for each run
     numbers = frame.astype(float)
-    by_source = numbers["hallucinationRate"].groupby(sources)
-    rates = records(by_source.agg(rate="mean", runs="count").reset_index())
-    # a mean is of one source only: the judge's, if any run has one
+    rates = numbers["hallucinationRate"].groupby(sources).agg(rate="mean", runs="count")
+    rates_of_source = {}
+    for row in records(rates.reset_index()):
+        rates_of_source[row.pop("hallucinationSource")] = row
+    # the mean over all runs is of one source only: the judge's, if any run has one
     source = "judge" if "judge" in set(sources) else "heuristic"
     numbers.loc[sources != source, "hallucinationRate"] = None
     [means] = records(numbers.mean().to_frame().T)
@@ -433,7 +437,7 @@ def metrics(session: Reader) -> Json:
         "totalRuns": len(runs),
         **means,
         "hallucinationSource": source,
-        "hallucinationBySource": {row.pop("hallucinationSource"): row for row in rates},
+        "hallucinationBySource": rates_of_source,
         "totalCost": numbers["totalCost"].sum(),
         "latest": runs[0],
     }

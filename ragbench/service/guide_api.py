@@ -134,13 +134,14 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     fields = {
         "dataset": testset_name(path),
         "ks": [body.k],
-        "preset": "guide",
+        "preset": "guide",  # the targets in evaluation/presets.toml
         "judge": bool(os.environ.get("RAG_EVAL_PROVIDER")),
         "criteria": ["faithfulness"],
     }
     job = await run_job(owner, RunBody.model_validate(fields), wait)
     _check_done(job)
-    [row] = await run_in_threadpool(_read_runs, owner, _RUNS.c.record == job["run"])
+    is_run_of_job = _RUNS.c.record == job["run"]
+    [row] = await run_in_threadpool(_read_runs, owner, is_run_of_job)
     return row
 
 

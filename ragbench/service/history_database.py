@@ -154,13 +154,14 @@ def _create_tables(engine: Engine) -> str:
 def _lock(connection: Connection) -> None:
     """Let one process at a time create tables, until the connection is closed.
 
-    On SQLite the transaction is the lock: it began with the right to write. MySQL commits each
-    change of a table by itself, the version at the end.
+    On SQLite the transaction is the lock: it began with the right to write. PostgreSQL holds the lock
+    until the transaction ends. On MySQL each new table ends the transaction, so the connection holds
+    the lock.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
     elif connection.dialect.name != "sqlite":
-        connection.detach()  # from the pool, which would keep it open
+        connection.detach()  # from the pool, which would keep it open, and so keep the lock
         if not connection.execute(text(f"SELECT GET_LOCK('ragbench-{_LOCK}', {WAIT_S})")).scalar():
             raise DataError(
                 "another process has been creating these tables for a minute; try again later"

@@ -185,12 +185,12 @@ _RENEWALS: dict[tuple[str, str], tuple[str, float]] = {}
 """
 
 
-def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[Any]:
-    """Return the running jobs whose workers are probably dead, each as a condition of SQL.
+def _conditions_for_silent_jobs(connection: Connection, database: str, lease_s: float) -> list[Any]:
+    """Return a condition of SQL for each running job whose worker is probably dead.
 
     A worker renews its claim of a job again and again; it is taken for dead if this process has seen
     no renewal for `lease_s` seconds. (Clocks of other machines are not trusted.) The condition is true
-    as long as the worker does not renew its claim.
+    for this job as long as the worker does not renew its claim.
     """
     query = select(job.c.id, job.c.holder, job.c.lease_until).where(job.c.state == "running")
     rows = connection.execute(query).all()
@@ -220,12 +220,12 @@ def _forget_ended_jobs(database: str, running: set[str]) -> None:
             _RENEWALS.pop(key, None)
 
 
-def has_expired(database: str) -> bool:
-    """Return True if the lease of a running job has run out by the clock of this machine: its worker
+def is_lease_over(database: str) -> bool:
+    """Return True if the lease of any running job is over by the clock of this machine: its worker
     died, or a clock jumped, which a worker that lives corrects with its next renewal.
     """
-    expired = job.c.state == "running", job.c.lease_until < now()
-    return bool(read_rows(database, select(job.c.id).where(*expired).limit(1)))
+    expired = select(job.c.id).where(job.c.state == "running", job.c.lease_until < now())
+    return bool(read_rows(database, expired.limit(1)))
 
 
 def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
@@ -236,7 +236,8 @@ def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
     """
     at = datetime.now(UTC)
     with connected(database, write=True) as connection:
-        is_free = or_(job.c.state == "waiting", *_silent_jobs(connection, database, lease_s))
+        are_silent = _conditions_for_silent_jobs(connection, database, lease_s)
+        is_free = or_(job.c.state == "waiting", *are_silent)  # waiting, or any of the silent jobs
         failed = {
             "state": "failed",
             "exit_code": 2,
@@ -337,9 +338,11 @@ def _testset_of_job(claimed: Row[Any]) -> Dataset | None:
     command = json.loads(claimed.command)
     paths = _values_of_option("--output" if command[0] == "testset" else "--test-set", command)
     if not paths and AUTOMATIC in command:
+        # such an evaluation takes the newest set in testsets/, after making one if that was too old
         newest = newest_testset(Path(claimed.folder, "testsets"))
-        if newest:
-            paths = [str(newest[0])]
+        if newest is not None:
+            path_of_newest, _ = newest
+            paths = [str(path_of_newest)]
     if not paths:
         return None
     path = Path(claimed.folder, paths[0])

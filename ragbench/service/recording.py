@@ -32,10 +32,10 @@ from ragbench.service.history_database import (
 from ragbench.types import Case
 
 _MAX_NAME = 190
-_DECIDING = (
+_CHANGING_SCORES = (
     "embedder support_model judge cases weights detector suite limit seed categories"
 ).split()
-"""Settings of an evaluation that change numbers, so that runs with others are not compared."""
+"""Settings of an evaluation that change scores, so that runs with other values are not compared."""
 
 
 class ImportCounts(NamedTuple):
@@ -142,8 +142,8 @@ def record_dataset(
     """
     columns = tables.dataset.c
     is_dataset = and_(columns.client_id == client, columns.name == name)
-    number = select(columns.id).where(is_dataset)
-    is_known = connection.execute(number).first() is not None
+    query_of_number = select(columns.id).where(is_dataset)
+    is_known = connection.execute(query_of_number).first() is not None
     if not is_known:
         row = {
             "client_id": client,
@@ -156,7 +156,9 @@ def record_dataset(
             connection.execute(insert(tables.dataset), row)
     if is_read:
         connection.execute(update(tables.dataset).where(is_dataset).values(qa_pairs=pairs))
-    return int(connection.execute(number.with_for_update()).scalar_one())
+    # A query that locks the row also sees one that another process has inserted meanwhile; a plain
+    # one would not see it in MySQL, where a transaction reads the state at its first query.
+    return int(connection.execute(query_of_number.with_for_update()).scalar_one())
 
 
 def pairs_of(cases: Iterable[Case]) -> str:
@@ -238,8 +240,9 @@ def _identity(
 ) -> Json:
     """Return the columns of a run that identify it: owner, names, settings, dataset, time and ids.
 
-    "epoch" is an id that runs have in common if they can be compared: those with the same names,
-    parameters and dataset.
+    "id" is made of the client, time, parameters, dataset and scores, which no two runs share. "epoch"
+    is an id of all runs that can be compared: those with the same client, names, parameters, settings
+    that change scores (`_CHANGING_SCORES`) and dataset.
 
     Args:
         folder, client, series: as in `rows_of`.
@@ -250,8 +253,8 @@ def _identity(
     client = client or config.get("client", "")
     names = _names_over_time(result, folder, series)
     settings = result.settings
-    deciding_settings = {name: settings[name] for name in _DECIDING if name in settings}
-    parameters = {**result.parameters, "settings": deciding_settings}
+    changing_scores = {name: settings[name] for name in _CHANGING_SCORES if name in settings}
+    parameters = {**result.parameters, "settings": changing_scores}
     fingerprint = str(dataset.get("fingerprint", ""))
     made_at = _made_at(result, folder)
     return {

@@ -38,8 +38,8 @@ from ragbench.service.job_queue import (
     Work,
     claim_job,
     complete_job,
-    has_expired,
     insert_job,
+    is_lease_over,
     new_holder,
 )
 from ragbench.service.keys import EVERY_CLIENT
@@ -138,10 +138,10 @@ def add_automatic_schedule(root: Path, database: str = "") -> None:
 
 
 def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
-    """Return the schedules, as `schedule_rows` does.
+    """Return the schedules of a client (None: of all), by client and name, with their last jobs.
 
     Columns: name, client_id, cron, zone, enabled, command, next_due, last_due, last_state,
-    last_exit_code.
+    last_exit_code; as in `schedule_rows`.
 
     Raises:
         DataError: the database cannot be used.
@@ -152,11 +152,10 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
 
 
 def schedule_rows(*, client: str | None = None, database: str = "") -> list[Json]:
-    """Return the schedules of a client (None: of all), by client and name; the keys of a schedule are
-    the columns of `schedules`.
+    """Return the schedules of a client (None: of all), by client and name, with their last jobs.
 
-    `last_due` and `last_state` are "" and `last_exit_code` is None where no job has run; `next_due`
-    is "" where the schedule is disabled.
+    Each has name, client_id, cron, zone, enabled, command, next_due ("" if it is disabled), and of its
+    last job last_due, last_state ("" without a job) and last_exit_code (None without one).
 
     Raises:
         DataError: the database cannot be used.
@@ -312,9 +311,11 @@ def run_due(
 
     Returns the outcomes of the jobs that this process completed.
 
-    If a schedule missed several times, it is run once. Jobs of living workers are left to them. If a
-    worker has not renewed its claim (lease) of a job in time by the clock, this call waits until the
-    worker renews it, or is taken for dead. Nothing is done if EVALUATION_ENABLED is "false".
+    If a schedule missed several times, it is run once. Jobs of living workers are left to them. A
+    worker renews its claim of a job, which holds for `lease_s` seconds (a lease). A lease that is over
+    by this machine's clock proves nothing, as clocks differ: this call waits until the worker renews
+    it, or has been silent for a whole lease and its job is taken over. Nothing is done if
+    EVALUATION_ENABLED is "false".
 
     Args:
         now: the time, for tests.
@@ -329,7 +330,7 @@ def run_due(
     plan_due(database, now)
     holder = new_holder()
     outcomes = []
-    # Within this time every claim is renewed, or its worker has been silent for a whole lease.
+    # Long enough to see every claim renewed, or its worker silent for a whole lease.
     wait_until = monotonic() + 1.2 * lease_s
     while True:
         claimed = claim_job(database, holder, lease_s)
@@ -337,7 +338,7 @@ def run_due(
             outcome = complete_job(claimed, holder, database, work, lease_s)
             if outcome is not None:  # None: another worker took the job over
                 outcomes.append(outcome)
-        elif monotonic() < wait_until and has_expired(database):
+        elif monotonic() < wait_until and is_lease_over(database):
             sleep(lease_s / 20)  # until its worker renews it, or has been silent for a lease
         else:
             break
@@ -403,8 +404,9 @@ def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: 
 def _schedules_of_clients(connection: Connection, row: Row[Any]) -> Iterator[dict[str, Any]]:
     """Yield a schedule for each client of a schedule for every client (`row`), as a row of the table.
 
-    It has no times: its command runs once. Clients are those with a folder in `clients/`; with
-    --auto-generate-datasets, those with documents.
+    It is disabled and has no times of its own: whenever `row` is due, a job is put into the queue for
+    it. Clients are those with a folder in `clients/`; with --auto-generate-datasets, those with
+    documents.
     """
     root = Path(row.folder)
     command = json.loads(row.command)

@@ -246,41 +246,42 @@ CREATE {view} evaluation_datasets AS
 SELECT n.id, n.name, n.client_id, n.qa_pairs, {time_of_dataset} AS created_at, n.created_by
 FROM dataset n
 """
-_DIALECTS = {  # view, integer, json_object, time; SQLite has no type for times, and compares texts
-    "sqlite": (
-        "VIEW IF NOT EXISTS",
-        "INTEGER",
-        "json_group_object",
-        "strftime('%Y-%m-%d %H:%M:%f', {})",
-    ),
-    "postgresql": (
-        "OR REPLACE VIEW",
-        "INTEGER",
-        "json_object_agg",
-        "CAST({} AS TIMESTAMP WITH TIME ZONE)",
-    ),
-    "mysql": (
-        "OR REPLACE VIEW",
-        "SIGNED",
-        "JSON_OBJECTAGG",
-        "CAST(REPLACE(REPLACE({}, 'T', ' '), 'Z', '') AS DATETIME(3))",
-    ),
+_DIALECTS = {  # "time" turns a text into a time; SQLite has no type for times, and compares texts
+    "sqlite": {
+        "view": "VIEW IF NOT EXISTS",
+        "integer": "INTEGER",
+        "json_object": "json_group_object",
+        "time": "strftime('%Y-%m-%d %H:%M:%f', {})",
+    },
+    "postgresql": {
+        "view": "OR REPLACE VIEW",
+        "integer": "INTEGER",
+        "json_object": "json_object_agg",
+        "time": "CAST({} AS TIMESTAMP WITH TIME ZONE)",
+    },
+    "mysql": {
+        "view": "OR REPLACE VIEW",
+        "integer": "SIGNED",
+        "json_object": "JSON_OBJECTAGG",
+        "time": "CAST(REPLACE(REPLACE({}, 'T', ' '), 'Z', '') AS DATETIME(3))",
+    },
 }
 
 
 @event.listens_for(metadata, "after_create")
 def _create_views(metadata: MetaData, connection: Connection, **options: Any) -> None:
-    """Create the views after the tables were created, in the SQL of this kind of database."""
-    dialect = connection.dialect.name.replace("mariadb", "mysql")
-    view, integer, json_object, time = _DIALECTS[dialect]
+    """Create the views `evaluation_runs` and `evaluation_datasets` after the tables were created, in the
+    SQL of this kind of database.
+    """
+    words = _DIALECTS[connection.dialect.name.replace("mariadb", "mysql")]
     times = {
-        "time_of_run": time.format("run.made_at"),
-        "time_of_dataset": time.format("n.created_at"),
+        "time_of_run": words["time"].format("run.made_at"),
+        "time_of_dataset": words["time"].format("n.created_at"),  # n: the table `dataset`
     }
-    for query in (_RUNS, _DATASETS):
-        words = query.format(view=view, integer=integer, json_object=json_object, **times)
+    for template in (_RUNS, _DATASETS):
+        query = template.format(**words, **times)
         # SQLAlchemy would take a colon for the beginning of a parameter's name
-        connection.execute(text(words.replace(":", r"\:")))
+        connection.execute(text(query.replace(":", r"\:")))
 
 
 def series_of(schedule: Row[Any]) -> str:
