@@ -104,4 +104,4 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, line: str, message:
     path = tmp_path / "answers.jsonl"
     path.write_text(line + "\n")
     with pytest.raises(ConfigError, match=message):
-        JournaledSystem(Recorder(FULL), path).check(DATA.queries)
+        JournaledSystem(Recorder(FULL), path).refuse_other_questions(DATA.queries)
