@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 from ragbench.errors import ConfigError, DataError, FailureKind, check_known
 from ragbench.groups import evenly
 from ragbench.hints.attributes import Suggesting, made_by, refusing_operators, suggesting
-from ragbench.hints.values import explaining_values, property_value
+from ragbench.hints.values import explaining_misuse, explaining_values
 from ragbench.plain_records import (
     DOC_ID_FIELDS,
     QUERY_ID_FIELDS,
@@ -341,7 +341,7 @@ class Dataset(metaclass=Suggesting):
 
     def __post_init__(self) -> None:
         for name in ("corpus", "cases", "qrels"):
-            value = property_value(getattr(self, name), f"dataset.{name}")
+            value = explaining_misuse(getattr(self, name), f"dataset.{name}")
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -426,12 +426,12 @@ class Dataset(metaclass=Suggesting):
     def queries(self) -> dict[str, str]:
         """Return query_id -> text, in the order of `cases`."""
         texts = {case.query_id: case.text for case in self.cases}
-        return property_value(texts, "dataset.queries")
+        return explaining_misuse(texts, "dataset.queries")
 
     @property
     def case_of(self) -> dict[str, Case]:
         """Return query_id -> case, in the order of `cases`."""
-        return property_value({case.query_id: case for case in self.cases}, "dataset.case_of")
+        return explaining_misuse({case.query_id: case for case in self.cases}, "dataset.case_of")
 
     @cached_property
     def fingerprint(self) -> str:

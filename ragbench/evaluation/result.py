@@ -37,7 +37,7 @@ from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
 from ragbench.hints.attributes import Suggesting, refusing_operators, suggesting
-from ragbench.hints.values import explaining_values, property_value
+from ragbench.hints.values import explaining_misuse, explaining_values
 from ragbench.metrics.named_rows import ExplainedSeries, NamedRows, PropertyTable
 from ragbench.metrics.overall import SAYS_RIGHT
 from ragbench.metrics.rates import wilson_interval
@@ -260,7 +260,7 @@ class Result(Decisions, metaclass=Suggesting):
         for name, value in list(vars(self).items()):  # a packed result has large parts elsewhere
             if name == "diagnosis" and value is not None:
                 value = PropertyTable(value)
-            explained = property_value(value, f"result.{name}", **calls)
+            explained = explaining_misuse(value, f"result.{name}", **calls)
             object.__setattr__(self, name, explained)
 
     @cached_property
@@ -277,7 +277,7 @@ class Result(Decisions, metaclass=Suggesting):
     def dataset(self) -> Mapping[str, Any]:
         """Return the dataset: name, split, fingerprint, numbers of documents and samples."""
         empty = {"name": "", "split": "", "fingerprint": "", "documents": 0, "safety_samples": 0}
-        return property_value(empty | dict(self._part("dataset")), "result.dataset")
+        return explaining_misuse(empty | dict(self._part("dataset")), "result.dataset")
 
     def is_of(self, dataset: Dataset) -> bool:
         """Return True if the result was measured on this dataset: on all of it, on its smoke suite, or
@@ -298,7 +298,7 @@ class Result(Decisions, metaclass=Suggesting):
     def system(self) -> Mapping[str, Any]:
         """Return the system: its name, its kind, and facts on its passages."""
         system = self._part("system") or {"name": self.name, **self.parameters}
-        return property_value(system, "result.system")
+        return explaining_misuse(system, "result.system")
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
@@ -334,7 +334,7 @@ class Result(Decisions, metaclass=Suggesting):
 
     def _part(self, name: str, shown: str = "") -> Mapping[str, Any]:
         """Return an entry of the configuration; `shown` is the name of its attribute, if another one."""
-        return property_value(self.config.get(name) or {}, f"result.{shown or name}")
+        return explaining_misuse(self.config.get(name) or {}, f"result.{shown or name}")
 
     @property
     def measures(self) -> pd.DataFrame:
@@ -369,7 +369,7 @@ class Result(Decisions, metaclass=Suggesting):
                 **verdict,
             )
             cases.append(case)
-        return property_value(cases, "result.cases")
+        return explaining_misuse(cases, "result.cases")
 
     @cached_property
     def answer_of(self) -> Mapping[str, Answer]:
@@ -379,7 +379,7 @@ class Result(Decisions, metaclass=Suggesting):
             for query_id in self.queries
         }
         answers = missing | {answer.query_id: answer for answer in self.answers}
-        return property_value(answers, "result.answer_of")
+        return explaining_misuse(answers, "result.answer_of")
 
     @cached_property
     def cause_of(self) -> Mapping[str, Mapping[Any, Any]]:
@@ -450,7 +450,7 @@ class Result(Decisions, metaclass=Suggesting):
         failures = self.judge_failures
         if failures.requested:
             counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
-        return property_value(counts, "result.counts")
+        return explaining_misuse(counts, "result.counts")
 
     @property
     def passed_sentence(self) -> str:
@@ -508,7 +508,7 @@ class Result(Decisions, metaclass=Suggesting):
                 rate = n_passed / n_decided
                 low, high = wilson_interval(n_passed, n_decided)
             rows.append(CategoryResult(name, len(members), n_decided, rate, low, high))
-        return property_value(rows, "result.categories")
+        return explaining_misuse(rows, "result.categories")
 
     def shown_name(self, perspective: str) -> str:
         """Return the name of a perspective as the user wrote it, such as context_quality."""
@@ -685,7 +685,7 @@ class Result(Decisions, metaclass=Suggesting):
 
     def __iter__(self) -> Iterator[Any]:
         rows = self.to_frame().to_dict("records")
-        return iter([property_value(row, "row") for row in rows])
+        return iter([explaining_misuse(row, "row") for row in rows])
 
     def __repr__(self) -> str:
         """Return a table of the measures that `is_shown` selects: headline measures, measures with a target

@@ -20,7 +20,7 @@ _MAX_KEYS = 5  # in a message
 
 
 class _PropertyValue:
-    """A dict, list or tuple that a record holds (`property_value`).
+    """A dict, list or tuple that a record holds (`explaining_misuse`).
 
     `_expression` is what users write for it, such as "result.means"; `_calls` is an attribute that people
     expect -> what to write instead; `_plain` is its built-in type: dict, list or tuple.
@@ -63,7 +63,7 @@ class _PropertyValue:
         )
 
     def __reduce__(self) -> Any:
-        made = partial(property_value, expression=self._expression, **self._calls)
+        made = partial(explaining_misuse, expression=self._expression, **self._calls)
         return made, (self._plain(self),)
 
 
@@ -90,16 +90,16 @@ for _plain, _explained_type in _PROPERTY_TYPES.items():
     _explained_type.__name__ = _plain.__name__  # which messages show
 
 
-def property_value(values: Value, expression: str, **calls: str) -> Value:
-    """Return a copy of a dict, list or tuple that names the right call if it is called, or if an attribute
-    or a key is read which it lacks; any other value as it is.
+def explaining_misuse(values: Value, expression: str, **calls: str) -> Value:
+    """Return a copy of a dict, list or tuple whose errors state what to write: if it is called, or an
+    attribute or a key is read that it lacks. A value of another type is returned unchanged.
 
     Args:
         values: what an attribute of a record holds.
         expression: what users write for it.
         calls: an attribute that people expect -> the call to write instead.
 
-    >>> settings: Any = property_value({"judge": "gpt"}, "result.settings")
+    >>> settings: Any = explaining_misuse({"judge": "gpt"}, "result.settings")
     >>> settings.judge
     Traceback (most recent call last):
     AttributeError: result.settings is a dict; use result.settings['judge']
@@ -186,8 +186,9 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
     """Return a class decorator: where code of a user calls a value of a record, or reads an attribute or
     a key that the value lacks, the error names what to write.
 
-    The user gets a `property_value` in place of a dict, list or tuple. A truth value, a number, a text or
-    None is returned as it is, after a look at the next instruction of the user's code (`_check_use`).
+    In place of a dict, list or tuple the user gets a copy that explains itself (`explaining_misuse`). A
+    truth value, a number, a text or None is returned as it is, after a look at the next instruction of
+    the user's code (`_check_use`).
 
     Args:
         variable: what users write for a record, such as "result".
@@ -219,7 +220,7 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
                 return value
             written = f"{variable}.{name}"
             if kind in _PROPERTY_TYPES:
-                return property_value(value, written)
+                return explaining_misuse(value, written)
             _check_use(caller, value, written, calls.get(name, ""), _table_of(cls))
             return value
 
