@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import DataError, abridged, printable
@@ -81,10 +81,7 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     for part in (value, *inner_objects.values()):
         for is_of_tool, read_rows in FORMS:
             if is_of_tool(part):
-                rows = with_reliable_ids(read_rows(part))
-                if not rows:
-                    raise DataError(f"{source} has no answers with scores")
-                return rows
+                return _rows_of_tool(part, read_rows, source)
     per_query = [part for name, part in inner_objects.items() if name in _PER_QUERY]
     if not per_query:  # next to scores by query, means do no harm
         _refuse_means(value, source)  # raises if the file has a mean of each measure and no more
@@ -101,6 +98,30 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     raise DataError(
         f"{source}: expected a list of records with scores, or a file of a known tool; found {found}"
     )
+
+
+def _rows_of_tool(
+    value: Any, read_rows: Callable[[Any], list[Scored]], source: str
+) -> list[Scored]:
+    """Return the scores in the export of a known tool.
+
+    Raises:
+        DataError: there are none, or a field holds something else than the tool writes, such as a text
+            in place of a list. The message names the fields.
+    """
+    try:
+        rows = with_reliable_ids(read_rows(value))
+    except (AttributeError, LookupError, TypeError) as exc:
+        fields = (
+            value if isinstance(value, Mapping) else dict.fromkeys(f for row in value for f in row)
+        )
+        raise DataError(
+            f"{source} looks like the export of a known tool, but a field is missing in a record or holds "
+            f"something else, such as a text in place of a list; found {listed(fields)}"
+        ) from exc
+    if not rows:
+        raise DataError(f"{source} has no answers with scores")
+    return rows
 
 
 def _unwrapped(value: Any) -> Any:

@@ -71,7 +71,7 @@ _NO_MEASURES = {
     *"request_time timestamp created_at updated_at start_time end_time created date year time_stamp".split(),
     *"target expected label_id category type difficulty topic filter task version metadata tags".split(),
     *"public bookmarked cached is_root archived starred deleted".split(),
-    *"num_q num_ret num_rel num_rel_ret runid".split(),
+    *"num_q num_ret num_rel num_rel_ret runid experiment_trace_count".split(),
 }
 _NO_MEASURE_ENDS = (
     "_threshold",

@@ -465,7 +465,25 @@ def _pairing_notes(paired: PairedTables, scale: Scale) -> list[str]:
         notes.append(f"Runs of one question count as one, by their mean: up to {listed}.")
     if scale.assumed:
         notes.append(f"{scale.assumed}.")
+    notes += _verdicts_among_scores(paired, scale.measure)
     return notes
+
+
+def _verdicts_among_scores(paired: PairedTables, measure: str) -> list[str]:
+    """State that some systems have only 0 and 1 of a measure and the others scores between them: a tool
+    that wrote no scores may have written whether each answer passed.
+    """
+    binary, graded = [], []
+    for name, values in paired.values.items():
+        known = {value for value in values.get(measure, {}).values() if not math.isnan(value)}
+        if known:
+            (binary if known <= {0.0, 1.0} else graded).append(name)
+    if not binary or not graded:
+        return []
+    return [
+        f"{measure} is 0 or 1 in {', '.join(binary)} and has other values in {', '.join(graded)}: check "
+        "that it means the same in both."
+    ]
 
 
 def _not_compared(paired: PairedTables, tables: Sequence[ScoreTable]) -> list[str]:

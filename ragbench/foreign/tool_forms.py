@@ -239,7 +239,7 @@ def _rows_of_openai_evals(records: Sequence[Record]) -> list[Scored]:
             case "sampling" if data.get("prompt"):
                 questions.setdefault(sample, question_of(data["prompt"]))
             case "match":  # whether the answer equals the expected one
-                scores_of_sample["correct"] = number_of(data.get("correct")) or 0.0
+                scores_of_sample["correct"] = score_of(data.get("correct"))
             case "metrics":
                 for name, cell in data.items():
                     number = number_of(cell)

@@ -893,6 +893,87 @@ def test_a_form_gives_pairs_difference_and_decision(
     assert conclusion.choice == "new"
 
 
+def paths_in(value: Any, at: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """The fields of a value of JSON; "*" stands for each item of a list."""
+    if isinstance(value, list):
+        return {path for item in value for path in paths_in(item, (*at, "*"))}
+    if not isinstance(value, dict):
+        return set()
+    inner = {path for name, part in value.items() for path in paths_in(part, (*at, name))}
+    return inner | {(*at, name) for name in value}
+
+
+def damage(value: Any, path: tuple[str, ...], cell: Any, *, first_only: bool) -> None:
+    """Put a cell in place of a field, or of this field of the first record only."""
+    name, *others = path
+    if name == "*":
+        for item in value[:1] if first_only else value:
+            damage(item, tuple(others), cell, first_only=first_only)
+    elif isinstance(value, dict) and name in value:
+        if others:
+            damage(value[name], tuple(others), cell, first_only=first_only)
+        elif cell is ...:
+            del value[name]
+        else:
+            value[name] = cell
+
+
+def refusal_of(file: Path) -> str:
+    """The error of ragbench that refuses a file; "" if it is read."""
+    try:
+        load_scores(file)
+    except rb.errors.DataError as exc:
+        return str(exc)
+    return ""
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_a_damaged_export_is_read_or_refused_in_one_sentence(
+    form: Callable[[Path, Scores], Path], tmp_path: Path
+) -> None:
+    file = form(tmp_path / "new", {f"q{i}": 0.25 * i for i in range(4)})
+    if not isinstance(file, Path) or file.suffix not in (".json", ".jsonl"):
+        return
+    text = file.read_text()
+    is_lines = file.suffix == ".jsonl"
+    read = (lambda: [json.loads(line) for line in text.splitlines()]) if is_lines else None
+    for path in sorted(paths_in(read() if read else json.loads(text))):
+        for cell in (..., None, "words", 7, [1, "x"]):
+            for first_only in (False, True):
+                content = read() if read else json.loads(text)
+                damage(content, path, cell, first_only=first_only)
+                if is_lines:
+                    lines(file, content)
+                else:
+                    written(file, content)
+                assert "\n" not in refusal_of(file), (path, cell)
+
+
+def test_verdicts_in_place_of_scores_are_stated(tmp_path: Path) -> None:
+    before, after = scores_of("A"), scores_of("B")
+    old, new = openai_items(tmp_path / "old", before), openai_items(tmp_path / "new", after)
+    content = json.loads(new.read_text())
+    for item in content["data"]:
+        del item["results"][0]["score"]
+    note = "overlap is 0 or 1 in new and has other values in old: check"
+    assert not any(note in sentence for sentence in rb.compare(old, new).evidence)
+    written(new, content)
+    assert any(note in sentence for sentence in rb.compare(old, new).evidence)
+
+
+def test_a_match_without_a_verdict_is_no_failure(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = [
+        {"event_id": i, "sample_id": f"s{i}", "type": "match", "data": {"correct": True}}
+        for i in range(3)
+    ]
+    del events[1]["data"]["correct"]
+    [table] = load_scores(lines(tmp_path / "log.jsonl", events))
+    assert [row.scores["correct"] for row in table.rows] == pytest.approx(
+        [1, math.nan, 1], nan_ok=True
+    )
+
+
 def test_a_decision_is_that_of_tidy_scores(tmp_path: Path) -> None:
     before, after = scores_of("A"), scores_of("B")
     files = [ragas_csv(tmp_path / "old", before), ragas_csv(tmp_path / "new", after)]
