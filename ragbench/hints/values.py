@@ -179,7 +179,9 @@ _CONSTANT = frozenset({bool, int, float, str, NoneType})
 """Types of values that cannot explain themselves: of some of them no class can be derived."""
 _PACKAGE = str(Path(__file__).parents[1])
 _ATTRIBUTE = opmap["LOAD_ATTR"]
-_METHOD = opmap.get("LOAD_METHOD", _ATTRIBUTE)  # Python 3.12 and later have LOAD_ATTR alone
+# Python 3.12 and later have LOAD_ATTR alone: LOAD_METHOD is at most the name of a step of the compiler
+_IS_ONE_INSTRUCTION = sys.version_info >= (3, 12)
+_METHOD = _ATTRIBUTE if _IS_ONE_INSTRUCTION else opmap["LOAD_METHOD"]
 
 
 def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], type[Record]]:
@@ -296,7 +298,7 @@ def _read_at(caller: FrameType, offset: int) -> tuple[bool, str]:
         return False, ""
     names = caller.f_code.co_names
     # Python 3.11: LOAD_ATTR reads an attribute, LOAD_METHOD reads one to call it
-    if _ATTRIBUTE != _METHOD:
+    if not _IS_ONE_INSTRUCTION:
         return code == _METHOD, names[argument]
     # since Python 3.12 LOAD_ATTR does both: the lowest bit of its argument is set for a call, the other
     # bits are the index of the name
