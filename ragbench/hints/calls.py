@@ -6,14 +6,15 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import wraps
-from types import UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin
+from traceback import walk_tb
+from typing import Any, TypeVar, cast
 
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.hints.similar_names import hint_of_option, similar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_MAX_COLUMNS = 20  # in a message
 _TWICE = re.compile(r"multiple values for argument '(\w+)'")
 
 
@@ -72,15 +73,17 @@ def with_explained_errors(
     def explained(*arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
-        except (TypeError, AttributeError) as exc:
+        except (TypeError, AttributeError, ValueError, LookupError) as exc:
+            if isinstance(exc, RagbenchError):
+                raise
             # "" if the call fits the parameters; then their types may be wrong
             problem = _misfit(signature, name, names, arguments, options)
             if not problem:
-                problem = _wrong_type(function, signature, name, arguments, options)
-            is_by_arguments = problem != ""
-            if not is_by_arguments or isinstance(exc, RagbenchError):
+                wrong = _wrong_argument(function, signature, arguments, options, exc)
+                problem = f"{name}: {wrong}." if wrong else ""
+            if not problem:
                 raise
-        way_out = f"Expected {name.rpartition('.')[2]}({_shown_parameters(signature)})"
+        way_out = f"Expected {name.rpartition('.')[2]}({shown_parameters(signature)})"
         if instead:
             way_out = f"Use {instead}"
         raise ConfigError(f"{problem} {way_out}")
@@ -128,65 +131,49 @@ def _misfit(
     return f"{name}: {reason}."
 
 
-def _wrong_type(
+def _wrong_argument(
     function: Any,
     signature: inspect.Signature,
-    name: str,
     arguments: tuple[Any, ...],
     options: Mapping[str, Any],
+    exc: Exception,
 ) -> str:
-    """Return a sentence with the first argument of a call that is not of its annotated type; "" if all
-    are, or their annotations cannot be read. Arguments of *texts and **options are not looked at.
+    """Return what is wrong with the first argument of a call that is not of its annotated type, or that
+    is a table without a column that pandas looked for; "" if there is none. Arguments of *texts and
+    **options are not looked at.
     """
-    for parameter_name, value in signature.bind(*arguments, **options).arguments.items():
-        parameter = signature.parameters[parameter_name]
+    from ragbench.hints.argument_types import wrong_part  # only for a message
+
+    bound = signature.bind(*arguments, **options).arguments
+    for name, value in bound.items():
+        parameter = signature.parameters[name]
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue  # the value is a tuple or dict of arguments, the annotation is of one of them
-        types = _types_in(parameter.annotation, function.__globals__)
-        if types and not isinstance(value, types):
-            names = dict.fromkeys(each.__name__ for each in types)  # each name once
-            expected = " or ".join(names)
-            return f"{name}: {parameter_name} is {type(value).__name__}, expected {expected}."
+        problem = wrong_part(value, parameter.annotation, name, function.__globals__)
+        if problem:
+            return problem
+    column = _column_looked_for(exc)
+    for name, value in bound.items():
+        columns = getattr(value, "columns", None)
+        if column and columns is not None and column not in columns:
+            listed = ", ".join(map(str, columns[:_MAX_COLUMNS]))
+            return f"{name} has no column {column!r}; it has {listed or 'none'}"
     return ""
 
 
-def _types_in(annotation: Any, namespace: Mapping[str, Any]) -> tuple[type[Any], ...]:
-    """Return the classes that an annotation allows, for `isinstance`; () if it allows objects of any class
-    (such as a protocol or `Any`), or if it cannot be read.
-
-    Args:
-        annotation: a class, a union, or the text of one.
-        namespace: name -> value, for the names in a text.
-
-    >>> _types_in("str | None", {}), _types_in(float, {}), _types_in(Any, {})
-    ((<class 'str'>, <class 'NoneType'>), (<class 'float'>, <class 'int'>), ())
-    """
-    if annotation is inspect.Parameter.empty:
-        return ()
-    if isinstance(annotation, str):
-        try:
-            # annotations are texts under `from __future__ import annotations`. `eval` is safe here: they
-            # come from the source of ragbench
-            annotation = eval(annotation, dict(namespace))
-        except (NameError, AttributeError, TypeError, SyntaxError):
-            return ()
-    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
-        parts = [_types_in(part, namespace) for part in get_args(annotation)]
-        if not all(parts):  # a part of the union allows any class
-            return ()
-        return tuple(each for part in parts for each in part)
-    if annotation is None:
-        return (type(None),)
-    kind = get_origin(annotation) or annotation  # list for list[str]
-    if not isinstance(kind, type) or kind is Any or getattr(kind, "_is_protocol", False):
-        return ()
-    return (float, int) if kind is float else (kind,)  # an int is accepted as a float
+def _column_looked_for(exc: Exception) -> str:
+    """Return the name that pandas did not find in a table; "" for any other error."""
+    if not isinstance(exc, KeyError) or not exc.args or not isinstance(exc.args[0], str):
+        return ""
+    *_, (frame, _) = walk_tb(exc.__traceback__)
+    is_of_pandas = frame.f_globals.get("__name__", "").startswith("pandas.")
+    return exc.args[0] if is_of_pandas and frame.f_code.co_name == "get_loc" else ""
 
 
-def _shown_parameters(signature: inspect.Signature) -> str:
+def shown_parameters(signature: inspect.Signature) -> str:
     """Return the parameters of a function in a line, those with a default as name=...
 
-    >>> _shown_parameters(inspect.signature(lambda texts, *, depth=10, **options: None))
+    >>> shown_parameters(inspect.signature(lambda texts, *, depth=10, **options: None))
     'texts, depth=..., **options'
     """
     texts = []

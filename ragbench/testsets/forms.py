@@ -52,6 +52,7 @@ from ragbench.datasets.jsonl import json_line, located, shown
 from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
 from ragbench.files import expanded
 from ragbench.groups import grouped
+from ragbench.hints.calls import explaining_calls
 from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
 from ragbench.testsets.beir_form import beir_problems, read_beir
 from ragbench.testsets.cases import Content, case_line, entry_of_case, plain, sample_line
@@ -204,6 +205,7 @@ def suffix_form(path: str | Path) -> str:
     return form
 
 
+@explaining_calls("rb.load_testset(path), or rb.evaluate(rows, system) for rows in hand")
 def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> Dataset:
     """Return the test set in a file or folder of any form.
 

@@ -1,6 +1,6 @@
 """Data in hand as a dataset: rows of a frame or a list, test cases, the three mappings of `beir`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,8 @@ def rows_of_data(data: Any) -> list[dict[str, Any]]:
     """
     if hasattr(data, "itertuples"):  # a frame of pandas
         data = data.to_dict("records")
-    elif isinstance(data, Mapping):  # column -> its values
-        rows = zip(*data.values(), strict=True)
-        data = [dict(zip(data, row, strict=True)) for row in rows]
+    elif isinstance(data, Mapping):
+        data = _rows_of_mapping(data)
     elif isinstance(data, bytes) or not isinstance(data, Iterable):
         raise DataError(
             f"the data is {type(data).__name__}; expected a Dataset, its name, questions, rows (a "
@@ -36,6 +35,29 @@ def rows_of_data(data: Any) -> list[dict[str, Any]]:
         )
     numbered = enumerate(with_whole_numbers([_plain_row(item) for item in data]), 1)
     return [row for _, row in one_per_question(numbered)]
+
+
+def _rows_of_mapping(data: Mapping[Any, Any]) -> list[Any]:
+    """Return the rows of a mapping of columns, or of a mapping that is itself a row.
+
+    Raises:
+        DataError: it is neither.
+    """
+    if any(isinstance(data.get(name), str) for name in QUESTIONS):
+        return [data]
+    columns = [
+        list(values)
+        for values in data.values()
+        if isinstance(values, Collection) and not isinstance(values, str | bytes | Mapping)
+    ]
+    lengths = {len(column) for column in columns}
+    if len(columns) < len(data) or len(lengths) > 1:
+        raise DataError(
+            "the data is a dict whose values are not columns of one length; "
+            "expected {'question': [...], 'answer': [...]}; a run is scored by "
+            "rb.score_run(qrels, run), and beir's data are the tuple (corpus, queries, qrels)"
+        )
+    return [dict(zip(data, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _plain_row(item: Any) -> dict[str, Any]:
