@@ -191,6 +191,7 @@ _CALLS = {
         "rb.score_run(qrels, run, measures), of files or dicts",
     ),
     "dashboard": "the command `ragbench serve`, or rb.write_report(result, 'report.html')",
+    "notebook": "rb.sweep(grid), which executes a notebook per configuration, or the command `ragbench notebooks`",
     "splitter": "rb.chunk(corpus, chunker)",
     "Chunker": "rb.chunk(corpus, chunker)",
     "embeddings": "rb.retrieval.load_embedder('minilm').encode(texts)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -86,18 +87,29 @@ class _Package(ModuleType):
     """
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        raise TypeError(f"{self.__name__} is a module, not a function{self._hint()}")
+
+    def __getitem__(self, key: Any) -> Any:
+        raise TypeError(f"{self.__name__} is a module, not a table{self._hint(key)}")
+
+    def _hint(self, key: Any = None) -> str:
+        """Return what to use instead as the end of a sentence; `key` may be the name of a measure."""
+        call = _further_call_of[_ROOT](key) if isinstance(key, str) else ""
+        if call:
+            return f"; use {call}, or rb.measures()[{key!r}] for its meaning"
         name = self.__name__.rpartition(".")[2]
         # names of classes begin with a capital
         functions = ", ".join(each for each in _names_of[self.__name__] if each.islower())
-        call = _calls_of[_ROOT].get(name, f"one of its functions: {functions}")
-        raise TypeError(f"{self.__name__} is a module, not a function; use {call}")
+        return f"; use {_calls_of[_ROOT].get(name, f'one of its functions: {functions}')}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType):
             _explain_calls(value)
-            # a plain module whose name people take for a function
+            # a plain module whose name people take for a function, or one that is public
             if type(value) is ModuleType and name in _calls_of[_ROOT]:
                 value.__class__ = _Private
+            elif type(value) is ModuleType and name in _names_of[self.__name__]:
+                value.__class__ = _Public
         if not isinstance(value, ModuleType) or name not in _named_like_modules[self.__name__]:
             super().__setattr__(name, value)
 
@@ -110,6 +122,9 @@ class _Private(ModuleType):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         raise TypeError(f"{self.__name__} is a module, not a function{self._hint()}")
 
+    def __getitem__(self, key: Any) -> Any:
+        raise TypeError(f"{self.__name__} is a module, not a table{self._hint()}")
+
     def __getattr__(self, name: str) -> Any:
         hint = "" if name.startswith("_") or _is_looked_for() else self._hint()
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}", name=name)
@@ -118,13 +133,39 @@ class _Private(ModuleType):
         return _hint_of_name(_ROOT, self.__name__.rpartition(".")[2])
 
 
+class _Public(ModuleType):
+    """A public module without a package, such as `errors`: an attribute that it lacks names the nearest one."""
+
+    def __getattr__(self, name: str) -> Any:
+        hint = ""
+        if not name.startswith("_") and not _is_looked_for():
+            from ragbench.hints.similar_names import hint_of
+
+            hint = hint_of(name, _names_in(self), {})
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}", name=name)
+
+
+def _names_in(module: ModuleType) -> list[str]:
+    """Return the public names that a plain module defines."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    ]
+
+
 def _names_of_submodules() -> dict[str, list[str]]:
-    """Return the names of each public submodule of the root, read from its stub: nothing is imported."""
+    """Return the names of each public submodule of the root. Those of a package are read from its stub, so
+    that nothing is imported; a plain module counts once it is imported.
+    """
     names = {}
     for inner in _names_of[_ROOT]:
         stub = Path(__file__).with_name(inner) / "__init__.pyi"
+        module = sys.modules.get(f"{_ROOT}.{inner}")
         if stub.is_file():
             names[inner] = sorted(_modules_in(stub))
+        elif type(module) is _Public:
+            names[inner] = _names_in(module)
     return names
 
 
@@ -171,7 +212,21 @@ def _explain_calls(module: ModuleType) -> None:
 
     for name, function in functions.items():
         if not explains_calls(function):
-            setattr(module, name, explaining_calls()(function))
+            function = explaining_calls()(function)
+        setattr(module, name, _with_explained_use(function))
+
+
+def _with_explained_use(function: Any) -> Any:
+    """Return a function that returns a table and takes no argument, so that it names the call if it is
+    used like its table; any other function as it is.
+    """
+    signature = inspect.signature(function)
+    is_optional = all(each.default is not each.empty for each in signature.parameters.values())
+    if not is_optional or "DataFrame" not in str(signature.return_annotation):
+        return function
+    from ragbench.hints.attributes import ExplainedFunction
+
+    return ExplainedFunction(function)
 
 
 def _hint_of_name(package: str, name: str) -> str:

@@ -24,7 +24,7 @@ from ragbench.errors import ConfigError, check_known, listed, nearest, unknown
 from ragbench.extension import check_call, imported, object_name
 from ragbench.files import bundled
 from ragbench.hints.attributes import Suggesting, suggesting
-from ragbench.hints.similar_names import words_of
+from ragbench.hints.similar_names import hint_of, words_of
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
@@ -413,6 +413,17 @@ def measures() -> pd.DataFrame:
         def __getitem__(self, key: Any) -> Any:
             is_column = not isinstance(key, str) or key in self.columns
             return super().__getitem__(key) if is_column else _table_of([measure_of(key)]).iloc[0]
+
+        def __getattr__(self, name: str) -> Any:  # type: ignore[misc]  # final in the stubs of pandas
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                if name.startswith("_"):
+                    raise
+                hint = hint_of(name, list(self.columns), {"name": "rb.measures()['measure']"})
+                raise AttributeError(
+                    f"the table of measures has no column or attribute {name!r}{hint}", name=name
+                ) from None
 
     return MeasureTable(_table_of([*_BUILT_IN, *_own.values()]))
 

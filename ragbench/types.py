@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from ragbench.errors import ConfigError, DataError, FailureKind, check_known
+from ragbench.errors import ConfigError, DataError, FailureKind, check_known, plural
 from ragbench.groups import evenly
 from ragbench.hints.attributes import Suggesting, made_by, refusing_operators, suggesting
-from ragbench.hints.values import explaining_misuse, explaining_values
+from ragbench.hints.values import check_unpacking, explaining_misuse, explaining_values
 from ragbench.plain_records import (
     DOC_ID_FIELDS,
     QUERY_ID_FIELDS,
@@ -69,7 +69,7 @@ Run = dict[str, dict[str, float]]
     id="document.doc_id",
 )
 @dataclass(frozen=True, slots=True)
-class Document:
+class Document(metaclass=Suggesting):
     """A document of the corpus."""
 
     doc_id: str
@@ -320,7 +320,9 @@ class DatasetSource:
 @refusing_operators(
     "dataset.select(query_ids)", "dataset.select([*first.queries, *second.queries])"
 )
-@explaining_values("dataset")
+@explaining_values(
+    "dataset", split="dataset.sample(n), or dataset.select(query_ids), for a part of it"
+)
 @dataclass(frozen=True, eq=False)
 class Dataset(metaclass=Suggesting):
     """A corpus, the questions of one split, and the documents that are relevant to them.
@@ -493,6 +495,8 @@ class Dataset(metaclass=Suggesting):
         return len(self.cases)
 
     def __iter__(self) -> Iterator[Case]:
+        what = f"a dataset of {plural(len(self), 'question')}"
+        check_unpacking(what, len(self), "dataset.corpus, dataset.queries and dataset.qrels")
         return iter(self.cases)
 
     def to_frame(self) -> pd.DataFrame:
@@ -617,7 +621,7 @@ def _cases(queries: Any) -> list[Case]:
     **dict.fromkeys(["metadata", "title", "document"], "dataset.corpus[chunk.doc_id]"),
 )
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(metaclass=Suggesting):
     """A piece of a document: `text == corpus[doc_id].full_text[start:end]`, always.
 
     ragbench's own ids are "doc_id#start-end", so an id that two chunkings share names the same
@@ -665,7 +669,7 @@ def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
 
 @suggesting()
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(metaclass=Suggesting):
     """A passage that a system retrieved from its own documents; `doc_id` is "" until it is matched to a
     document of the dataset. `sources` are the system's further names for the document: a path, an
     address, the name of a file.
@@ -724,7 +728,7 @@ class Completion:
     response="answer.text",
 )
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(metaclass=Suggesting):
     """A system's answer to a question. `contexts` and `citations` are chunk ids, contexts in rank
     order.
 
@@ -788,7 +792,7 @@ class Answer:
     reason="judgement.explanation",
 )
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(metaclass=Suggesting):
     """A verdict on an answer: `value` in [0, 1], or None for an unscored one (unscored is not wrong).
 
     `state` is "scored", "abstained" (also an empty answer or a refusal), "retrieval_empty",

@@ -5,6 +5,7 @@ works.
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import re
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
+from ragbench.hints.calls import explaining_calls
 from tests.test_first_snippets import CORPUS, QRELS, QUERIES
 
 
@@ -53,6 +55,11 @@ WORKING: dict[str, Callable[[], Any]] = {
     "several questions": lambda: result()[:1]["nDCG@10"][0],
     "columns by their names": lambda: dict(result())["nDCG@10"]["q1"],
     "results by their names": lambda: dict(results())["a"].mean("nDCG@10"),
+    "several means by their names": lambda: result().mean(["ndcg@10", "R@5"])["nDCG@10"],
+    "a mean of scores by another name": lambda: result().scores.mean()["ndcg@10"],
+    "a row as data": lambda: rb.evaluate(
+        {"question": "How?", "answer": "A day.", "reference": "A day."}
+    ).mean("token_f1"),
     "a pivoted table": lambda: result().scores.pivot_table(index="query_id", columns="measure")[
         "value", "nDCG@10"
     ]["q1"],
@@ -67,6 +74,8 @@ def test_tables_take_what_pandas_would_refuse_for_a_column_of_text(name: str) ->
 def test_a_table_of_correlations_leaves_out_texts() -> None:
     assert "question" not in result().to_frame().corr()
 
+
+MEASURES: Any = rb.measures
 
 EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
     "groups by an unknown column": (
@@ -459,8 +468,137 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: replace(result(), diagnosis=None).questions.groupby("cause"),
         "no question was diagnosed",
     ),
+    "a function as its table": (
+        lambda: MEASURES["nDCG@10"],
+        "measures is a function: write measures()['nDCG@10']",
+    ),
+    "a loop over a function": (
+        lambda: list(MEASURES),
+        "write measures()",
+    ),
+    "a column of the table of measures": (lambda: rb.measures().meanings, "did you mean 'meaning'"),
+    "a module as a table": (
+        lambda: rb.metrics["nDCG@10"],  # type: ignore[index]
+        "use rb.score_run(qrels, run, 'nDCG@10'), or rb.measures()['nDCG@10']",
+    ),
+    "a private module as a table": (
+        lambda: rb.datasets["pydoc"],  # type: ignore[index]
+        "use the command `ragbench list datasets`",
+    ),
+    "a part of a dataset by a fraction": (
+        lambda: dataset().split(0.5),
+        "use dataset.sample(n), or dataset.select(query_ids)",
+    ),
+    "the parts of a dataset as in beir": (
+        lambda: unpacked(dataset(), 3),
+        "a dataset of 2 questions does not consist of 3 parts; use dataset.corpus",
+    ),
+    "names and results in a loop": (
+        lambda: unpacked(result(), 4),
+        "a result of 2 questions does not consist of 4 parts; use dict(results).items()",
+    ),
+    "means as in beir": (
+        lambda: unpacked(rb.score_run(QRELS, result().run), 4),
+        "use table.mean(), with the mean of each measure",
+    ),
+    "a result as JSON of Python": (
+        lambda: json.dumps(result()),
+        "json cannot write a Result; use rb.write_report(result, 'report.json')",
+    ),
+    "a conclusion as JSON of Python": (
+        lambda: json.dumps({"decision": results().conclude()}),
+        "use json.dumps(conclusion.to_dict())",
+    ),
+    "results as JSON of Python": (
+        lambda: json.dumps(results()),
+        "use results.leaderboard().to_json()",
+    ),
+    "another name of a result": (
+        lambda: setattr(result(), "name", "new"),
+        "use dataclasses.replace(record, name=...)",
+    ),
+    "a column of a result": (
+        lambda: result().__setitem__("new", 1),
+        "use table = result.to_frame(), to which you can add columns",
+    ),
+    "a column as a number": (lambda: f"{result()['nDCG@10']:.3f}", "has 2 values, not one; use"),
+    "a column in a condition": (lambda: bool(result()["nDCG@10"] > 0.5), "use its mean()"),
+    "a difference of tables": (
+        lambda: result().scores - result().scores,
+        "use rb.compare(a, b) for a difference",
+    ),
+    "a decision of labels as a condition": (
+        lambda: bool(rb.trust(result())),
+        "write trust.decision in ('better', 'within the margin')",
+    ),
+    "a deviation": (lambda: result().std("nDCG@10"), "use result.to_frame()[column].std()"),
+    "means as pairs": (lambda: result().items(), "use result.mean().items()"),
+    "a class of documents": (
+        lambda: rb.Document.from_langchain(1),  # type: ignore[attr-defined]
+        "use Document(doc_id, text, title=..., metadata=...)",
+    ),
+    "a class of systems": (
+        lambda: rb.RecordedSystem.from_csv("a.csv"),  # type: ignore[attr-defined]
+        "use RecordedSystem(source, name=...)",
+    ),
+    "an embedder of another library": (
+        lambda: rb.retrieval.load_embedder("wordllama").embed_query("?"),  # type: ignore[attr-defined]
+        "use embedder.encode_queries([text])",
+    ),
+    "a retriever as a dict": (
+        lambda: rb.make_retriever("bm25", rb.chunk(CORPUS))["q1"],  # type: ignore[index]
+        "BM25 is an object, not a dict; ",
+    ),
+    "a run of a retriever": (
+        lambda: rb.retrieve(rb.make_retriever("bm25", rb.chunk(CORPUS)), QUERIES).save("run.trec"),  # type: ignore[attr-defined]
+        "which writes its run.trec",
+    ),
+    "numbers as results": (
+        lambda: rb.Results({"a": 1}),  # type: ignore[arg-type]
+        "results['a'] is int, expected Result",
+    ),
+    "a dict as recorded answers": (
+        lambda: rb.RecordedSystem({"a": 1}),  # type: ignore[dict-item]
+        "source is dict, expected str or Path or Iterable",
+    ),
+    "numbers as a run": (
+        lambda: rb.to_documents({"q1": 1}, rb.chunk(CORPUS)),  # type: ignore[dict-item]
+        "run['q1'] is int, expected dict",
+    ),
+    "texts as judgements": (
+        lambda: rb.metrics.score_judgements(["good"]),  # type: ignore[list-item]
+        "judgements[0] is str, expected Judgement",
+    ),
+    "a table without a column": (
+        lambda: rb.report.leaderboard_rows(pd.DataFrame({"a": [1]}), "RR"),
+        "board has no column 'rank'; it has a",
+    ),
+    "numbers as data": (
+        lambda: rb.evaluate({"a": 1}),
+        "whose values are not columns of one length",
+    ),
+    "rows as a file": (
+        lambda: rb.load_testset([{"question": "?"}]),  # type: ignore[arg-type]
+        "or rb.evaluate(rows, system) for rows in hand",
+    ),
+    "an error at the root": (lambda: rb.ConfigError, "use rb.errors.ConfigError"),  # type: ignore[attr-defined]
+    "an error by another name": (lambda: rb.errors.ConfigErr, "did you mean 'ConfigError'?"),  # type: ignore[attr-defined]
+    "a measure of a wide table": (
+        lambda: result().to_frame().set_index("query_id").loc["q1", "ndcg@10"],
+        "did you mean 'nDCG@10'?",
+    ),
+    "a notebook": (
+        lambda: rb.run_notebook("evaluate.ipynb"),  # type: ignore[attr-defined]
+        "use rb.sweep(grid), which executes a notebook per configuration",
+    ),
     "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
 }
+
+
+def unpacked(values: Any, count: int) -> None:
+    """Assign the values to so many names."""
+    names = ", ".join(f"name_{number}" for number in range(count))
+    exec(f"{names} = values", {"values": values})
 
 
 class Splitter:
@@ -495,6 +633,12 @@ def test_results_of_a_mapping_have_its_keys_as_names() -> None:
     assert [each.name for each in named] == ["old", "new"]
 
 
+def test_a_result_is_in_results_by_its_name() -> None:
+    assert "a" in results()
+    assert result() in results()
+    assert "c" not in results()
+
+
 def test_no_judge_is_no_judge() -> None:
     for judge in (None, False):
         assert rb.EvaluationSpec(judge=judge).judge == ""  # type: ignore[arg-type]
@@ -514,6 +658,27 @@ def test_explained_values_are_what_they_were() -> None:
         assert type(copied) is type(queries)
     assert isinstance(cases, tuple)
     assert pickle.loads(pickle.dumps(cases)) == cases
+
+
+def test_functions_that_explain_their_use_are_functions() -> None:
+    import inspect
+
+    assert callable(rb.measures)
+    assert bool(rb.measures)
+    assert not inspect.signature(rb.measures).parameters
+    assert pickle.loads(pickle.dumps(rb.measures)) == rb.measures
+    assert inspect.getdoc(rb.measures) == inspect.getdoc(inspect.unwrap(rb.measures))
+
+
+def test_an_error_whose_cause_is_not_in_the_arguments_is_raised_unchanged() -> None:
+    @explaining_calls()
+    def lookup(names: list[str]) -> str:
+        raise KeyError("colour")
+
+    with pytest.raises(KeyError, match="colour"):
+        lookup(["a"])
+    with pytest.raises(rb.RagbenchError, match=r"names\[1\] is int, expected str"):
+        lookup(["a", 1])  # type: ignore[list-item]
 
 
 def test_methods_are_methods() -> None:

@@ -524,6 +524,11 @@ def load_results(folder: str | Path) -> Results:
             fingerprint is another. The message names them.
     """
     folder = Path(folder)
+    if folder.is_file():
+        raise DataError(
+            f"{folder} is a file; expected the folder of a sweep, such as results/quickstart. "
+            "rb.compare('a.csv', 'b.csv') reads scores of other tools"
+        )
     if not folder.is_dir():
         raise DataError(
             f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart"

@@ -37,7 +37,7 @@ from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
 from ragbench.hints.attributes import Suggesting, refusing_operators, suggesting
-from ragbench.hints.values import explaining_misuse, explaining_values
+from ragbench.hints.values import check_unpacking, explaining_misuse, explaining_values
 from ragbench.metrics.named_rows import ExplainedSeries, NamedRows, PropertyTable
 from ragbench.metrics.overall import SAYS_RIGHT
 from ragbench.metrics.rates import wilson_interval
@@ -214,6 +214,7 @@ def _values_of_measure(name: str) -> str:
     loc="result[query_id], or result.to_frame().loc",
     describe="result.to_frame().describe(), or result.measures",
     get="result['nDCG@10']",
+    **dict.fromkeys(["items", "values"], "result.mean().items(), or dict(result) of its columns"),
     **dict.fromkeys(["per_query", "per_question"], "result.to_frame(), or result.scores"),
     **dict.fromkeys(["results", "table"], "result.measures, or result.to_frame()"),
     **dict.fromkeys(["print", "show"], "print(result), or rb.explore(result)"),
@@ -635,9 +636,11 @@ class Result(Decisions, metaclass=Suggesting):
     def mean(self) -> pd.Series[float]: ...
     @overload
     def mean(self, measure: str) -> float: ...
-    def mean(self, measure: str = "") -> pd.Series[float] | float:
-        """Return the mean over the questions that are scored, of each measure or of one; `measures` has its
-        interval.
+    @overload
+    def mean(self, measure: list[str]) -> pd.Series[float]: ...
+    def mean(self, measure: str | list[str] = "") -> pd.Series[float] | float:
+        """Return the mean over the questions that are scored, of each measure, of several or of one;
+        `measures` has its interval.
 
         Raises:
             ConfigError: a measure that was not scored.
@@ -645,6 +648,8 @@ class Result(Decisions, metaclass=Suggesting):
         means = ExplainedSeries(self.wide.mean())
         if not measure:
             return means
+        if isinstance(measure, list):
+            return means.loc[[named_among(each, map(str, means.index)) for each in measure]]
         return float(means[named_among(measure, map(str, means.index))])
 
     @property
@@ -684,6 +689,8 @@ class Result(Decisions, metaclass=Suggesting):
         return len(self.queries)
 
     def __iter__(self) -> Iterator[Any]:
+        what = f"a result of {plural(len(self), 'question')}"
+        check_unpacking(what, len(self), "dict(results).items(), names and results")
         rows = self.to_frame().to_dict("records")
         return iter([explaining_misuse(row, "row") for row in rows])
 

@@ -136,6 +136,10 @@ class Results(Sequence[Result], metaclass=Suggesting):
         check_known("result", list(by_name), key)
         return by_name[key]
 
+    def __contains__(self, item: object) -> bool:
+        """Return True for one of the results, and for the name of one, as in `results[name]`."""
+        return item in self.keys() if isinstance(item, str) else item in self._results
+
     def keys(self) -> list[str]:
         """Return the names of the results, so that `dict(results)` has each result by its name."""
         return [result.name for result in self._results]

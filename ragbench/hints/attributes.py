@@ -4,20 +4,26 @@ right one.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import FrozenInstanceError, dataclass, is_dataclass
 from functools import update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ragbench.errors import ConfigError
-from ragbench.hints.calls import explains_calls, with_explained_errors
-from ragbench.hints.similar_names import hint_of
+from ragbench.hints.calls import explains_calls, shown_parameters, with_explained_errors
+from ragbench.hints.similar_names import hint_of, similar, words_of
 from ragbench.hints.values import is_of_frames
 
 Record = TypeVar("Record")
+
+_CONSTRUCTING = frozenset("from load read create make build parse of new".split())
+"""First words of class methods that make an object."""
+_OF_COLUMNS = frozenset("std var sem median min max quantile".split())
+"""Methods of tables that users want of one measure."""
 
 
 class Suggesting(ABCMeta):
@@ -84,7 +90,7 @@ def suggesting(
     def decorated(cls: type[Record]) -> type[Record]:
         if is_dataclass(cls) and not hasattr(cls, "to_dict"):
             calls.setdefault("to_dict", "dataclasses.asdict(record)")
-        hints = _Hints(cls, as_frame, further_call, calls)
+        hints = _Hints(cls, as_frame, further_call, calls, instead)
 
         def missing(record: Record, name: str) -> Any:
             is_property = name in dir(cls)  # which raised an AttributeError of its own
@@ -94,8 +100,12 @@ def suggesting(
 
         changed_class: Any = cls
         changed_class.__getattr__ = missing
-        if is_dataclass(cls) and not hasattr(cls, "__getitem__"):
+        if not hasattr(cls, "__getitem__"):
             changed_class.__getitem__ = lambda record, key: hints.refuse_key(key)
+        parameters = getattr(cls, "__dataclass_params__", None)  # of a dataclass
+        if parameters is not None and parameters.frozen:
+            changed_class.__setattr__ = lambda record, name, value: hints.refuse_change(name)
+            changed_class.__setitem__ = lambda record, name, value: hints.refuse_change(name)
         if isinstance(changed_class, Suggesting):  # the metaclass calls `_refuse`
             changed_class._refuse = staticmethod(hints.refuse_attribute)
         changed_class._expected_names = calls  # for `hint_of_members`
@@ -114,6 +124,7 @@ class _Hints:
     as_frame: str
     further_call: Callable[[str], str]
     calls: Mapping[str, str]
+    instead: str
 
     def refuse_attribute(self, owner: Any, name: str) -> Any:
         """Raise AttributeError with what to write instead of an attribute that `owner` lacks, which is the
@@ -139,7 +150,12 @@ class _Hints:
                 return f"; use {call}"
         attributes = [each for each in dir(owner) if not each.startswith("_")]
         methods = [each for each in attributes if callable(getattr(self.cls, each, None))]
-        return hint_of(name, attributes, self.calls, methods)
+        hint = hint_of(name, attributes, self.calls, methods)
+        names_nothing = hint.startswith("; it has")  # the list of all attributes
+        if owner is self.cls and names_nothing and _CONSTRUCTING.intersection(words_of(name)[:1]):
+            parameters = shown_parameters(inspect.signature(self.cls))
+            return f"; use {self.instead or f'{self.cls.__name__}({parameters})'}"
+        return hint
 
     def _unlisted_call(self, owner: Any, name: str) -> str:
         """Return what to write instead of an attribute that is not in `calls`; "" if that is not known.
@@ -155,9 +171,9 @@ class _Hints:
         if call:
             return call
         has_table = self.as_frame != "" and owner is not self.cls
-        if has_table and is_of_frames(name):
-            return f"{self.as_frame}.{name}"
-        return ""
+        if has_table and name in _OF_COLUMNS:
+            return f"{self.as_frame}[column].{name}()"
+        return f"{self.as_frame}.{name}" if has_table and is_of_frames(name) else ""
 
     def refuse_key(self, key: Any) -> Any:
         """Raise TypeError with what to write instead of `record[key]`."""
@@ -166,7 +182,20 @@ class _Hints:
             hint = f"; use .{key}"
         else:
             hint = hint_of(key if isinstance(key, str) else "", public, self.calls)
-        raise TypeError(f"{self.cls.__name__} is a record, not a dict{hint}")
+        kind = "a record" if is_dataclass(self.cls) else "an object"
+        raise TypeError(f"{self.cls.__name__} is {kind}, not a dict{hint}")
+
+    def refuse_change(self, name: Any) -> Any:
+        """Raise FrozenInstanceError with what to write instead of `record.name = value` and of
+        `record[name] = value`.
+        """
+        fields = [field.name for field in dataclasses.fields(self.cls) if field.init]
+        meant = name if name in fields else similar(str(name), fields)
+        use = f"dataclasses.replace(record, {meant}=...)" if meant else ""
+        if self.as_frame and not meant:
+            use = f"table = {self.as_frame}, to which you can add columns"
+        way_out = f"; use {use}" if use else f"; its fields are {', '.join(fields)}"
+        raise FrozenInstanceError(f"{self.cls.__name__} cannot be changed{way_out}")
 
 
 def _explain_methods(cls: type[Any], instead: str) -> None:
@@ -190,7 +219,7 @@ def _explain_methods(cls: type[Any], instead: str) -> None:
 
 
 class _Method:
-    """A method in its class. Reading it from an object returns a `_BoundMethod`, which explains
+    """A method in its class. Reading it from an object returns an `ExplainedFunction`, which explains
     `results.leaderboard.sort_values`: the parentheses are missing.
     """
 
@@ -199,11 +228,12 @@ class _Method:
         self._function = function
 
     def __get__(self, record: Any, cls: type[Any] | None = None) -> Any:
-        return self._function if record is None else _BoundMethod(self._function, record)
+        return self._function if record is None else ExplainedFunction(self._function, record)
 
 
-class _BoundMethod:
-    """A method of an object, which names the call if it is used like the value that it returns.
+class ExplainedFunction:
+    """A function or a method of an object, which names the call if it is used like the value that it
+    returns.
 
     >>> @suggesting()
     ... class Results:
@@ -216,37 +246,54 @@ class _BoundMethod:
     TypeError: leaderboard is a method: write leaderboard()['name']
     """
 
-    def __init__(self, function: Callable[..., Any], record: Any) -> None:
+    def __init__(self, function: Callable[..., Any], record: Any = None) -> None:
         update_wrapper(self, function)
         self.__func__, self.__self__ = function, record
+        self._kind = "function" if record is None else "method"
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return inspect.signature(MethodType(self.__func__, self.__self__))
+        return inspect.signature(self._callable())
+
+    def _callable(self) -> Callable[..., Any]:
+        """Return the function, or the bound method of Python."""
+        if self.__self__ is None:
+            return self.__func__
+        return MethodType(self.__func__, self.__self__)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self.__func__(self.__self__, *arguments, **options)
+        return self._callable()(*arguments, **options)
 
     def __getattr__(self, name: str) -> Any:
-        method = "" if name.startswith("_") else self.__func__.__name__
-        hint = f"{method} is a method: write {method}().{name}" if method else name
-        raise AttributeError(hint, name=name)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(self._write(f".{name}"), name=name)
 
     def __getitem__(self, key: Any) -> Any:
-        method = self.__func__.__name__
-        at = "" if key == 0 else f"[{key!r}]"  # 0: a loop
-        raise TypeError(f"{method} is a method: write {method}(){at}")
+        raise TypeError(self._write("" if key == 0 else f"[{key!r}]"))  # 0: a loop
+
+    def _write(self, end: str) -> str:
+        name = self.__func__.__name__
+        return f"{name} is a {self._kind}: write {name}(){end}"
+
+    def __len__(self) -> int:
+        raise TypeError(self._write(""))
+
+    def __bool__(self) -> bool:
+        return True
 
     def __eq__(self, other: object) -> bool:
-        return MethodType(self.__func__, self.__self__) == other
+        return self._callable() == getattr(other, "_callable", lambda: other)()
 
     def __hash__(self) -> int:
-        return hash(MethodType(self.__func__, self.__self__))
+        return hash(self._callable())
 
     def __repr__(self) -> str:
-        return repr(MethodType(self.__func__, self.__self__))
+        return repr(self._callable())
 
     def __reduce__(self) -> Any:
+        if self.__self__ is None:
+            return self.__qualname__
         return getattr, (self.__self__, self.__func__.__name__)
 
 

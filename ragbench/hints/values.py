@@ -47,10 +47,12 @@ class _PropertyValue:
             written = self._expression
             try:
                 return self._plain.__getitem__(self, key)
-            except KeyError:
-                use = _use_of_keys(self, written, key)
-                raise UnknownKeyError(f"{written} has no key {key!r}; {use}") from None
-            except TypeError:  # a list or a tuple with a text as key, a dict with a list
+            except (KeyError, TypeError) as exc:
+                # a slice is a TypeError before Python 3.12, which can hash it
+                if isinstance(exc, KeyError) and not isinstance(key, slice):
+                    use = _use_of_keys(self, written, key)
+                    raise UnknownKeyError(f"{written} has no key {key!r}; {use}") from None
+                # a list or a tuple with a text as key, a dict with a list or a slice
                 use = _use_of(
                     self, written, name="", calls=self._calls
                 )  # "": no attribute was read
@@ -196,21 +198,23 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
         variable: what users write for a record, such as "result".
         calls: an attribute of the record -> what to write where its value is used wrongly.
 
-    >>> @explaining_values("result", passed="result.to_frame()['passed'], of each question")
+    >>> @explaining_values("result", passed="result.questions")
     ... class Result:
     ...     passed = True
     >>> Result().passed()
     Traceback (most recent call last):
-    TypeError: result.passed is a bool, not a function: leave out the parentheses
+    TypeError: result.passed is a bool, not a function: leave out the parentheses, or use result.questions
     >>> Result().passed.sum()
     Traceback (most recent call last):
-    TypeError: result.passed is a bool without 'sum'; use result.to_frame()['passed'], of each question
+    TypeError: result.passed is a bool without 'sum'; use result.questions
     """
 
     def decorated(cls: type[Record]) -> type[Record]:
         def read(record: Record, name: str) -> Any:
             if name == "_typ":  # pandas reads it to recognise its own classes: refused in pd.concat
                 check_reader("concat", f"pd.concat of {_table_of(cls)} of each")
+            if name == "__class__":  # whose name json shows where it refuses an object
+                _refuse_json(cls, variable)
             value = object.__getattribute__(record, name)
             kind = type(value)
             is_explained = kind in _CONSTANT or kind in _PROPERTY_TYPES
@@ -235,6 +239,49 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
 def _table_of(cls: type[Any]) -> str:
     """Return the call that returns a record as a DataFrame, as `suggesting` has it; "" without one."""
     return getattr(cls, "_as_frame", "")
+
+
+def _refuse_json(cls: type[Any], variable: str) -> None:
+    """Raise TypeError if the encoder of json is about to refuse an object of a class.
+
+    Args:
+        cls: the class of the object.
+        variable: what users write for the object, such as "result".
+    """
+    encoder = sys._getframe(2)
+    if encoder.f_code.co_name != "default" or encoder.f_globals.get("__name__") != "json.encoder":
+        return
+    expected_names = getattr(cls, "_expected_names", {})
+    use = expected_names.get("to_json") or f"{_table_of(cls)}.to_json()"
+    if hasattr(cls, "to_dict"):
+        use = f"json.dumps({variable}.to_dict())"
+    elif not _table_of(cls):
+        use = "json.dumps(dataclasses.asdict(record))"
+    raise TypeError(f"json cannot write a {cls.__name__}; use {use}")
+
+
+def check_unpacking(what: str, size: int, use: str) -> None:
+    """Raise ConfigError if code of a user unpacks an object into another number of values than it has;
+    called by the method `__iter__` of the object.
+
+    Args:
+        what: the object in words, such as "a dataset of 2 questions".
+        size: the number of its items.
+        use: what to write instead.
+
+    >>> class Dataset:
+    ...     def __iter__(self):
+    ...         check_unpacking("a dataset of 2 questions", 2, "dataset.corpus ...")
+    ...         return iter(["q1", "q2"])
+    >>> first, second = Dataset()
+    >>> corpus, queries, qrels = Dataset()
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: a dataset of 2 questions does not consist of 3 parts; use dataset.corpus ...
+    """
+    caller = sys._getframe(2)
+    code, count = caller.f_code.co_code[caller.f_lasti : caller.f_lasti + 2]
+    if code == opmap["UNPACK_SEQUENCE"] and count != size:
+        raise ConfigError(f"{what} does not consist of {count} parts; use {use}")
 
 
 def check_reader(function: str, use: str) -> None:
@@ -267,7 +314,8 @@ def _check_use(caller: FrameType, value: Any, written: str, instead: str, table:
         return
     kind = "None" if value is None else f"a {type(value).__name__}"
     if is_called and value is not None:
-        raise TypeError(f"{written} is {kind}, not a function: leave out the parentheses")
+        way_out = f", or use {instead}" if instead else ""
+        raise TypeError(f"{written} is {kind}, not a function: leave out the parentheses{way_out}")
     next_instruction = caller.f_lasti + 2
     # the code has fillers after some instructions, which are not executed
     while caller.f_code.co_code[next_instruction] == opmap["CACHE"]:

@@ -10,9 +10,9 @@ import pandas as pd
 from pandas.api.typing import DataFrameGroupBy
 from pandas.plotting import PlotAccessor
 
-from ragbench.errors import ConfigError, UnknownKeyError
+from ragbench.errors import ConfigError, UnknownKeyError, plural
 from ragbench.hints.similar_names import hint_of, similar
-from ragbench.hints.values import is_of_frames
+from ragbench.hints.values import check_unpacking, is_of_frames
 from ragbench.registry import call_of_measure, expected_measure, find_measure, measured_as
 
 _CALLS_OF_DECISIONS = MappingProxyType(
@@ -46,6 +46,8 @@ _NAME = re.compile("'([^']+)'")
 _MAX_NAMES = 30  # in a message
 _METHODS_OF_NUMBERS = "mean median std var sem skew quantile corr cov".split()
 """Methods of tables that fail on columns of text."""
+_OPERATORS = "__sub__ __truediv__ __lt__ __le__ __gt__ __ge__".split()
+"""Operators of tables that fail on columns of text."""
 _METHODS_OF_COLUMNS = (
     "sort_values set_index pivot pivot_table drop nlargest nsmallest melt explode merge".split()
 )
@@ -104,6 +106,20 @@ class ExplainedSeries(pd.Series):
         if measure is not None and measure.name in self.index:
             return super().__getitem__(measure.name)
         raise UnknownKeyError(unknown_column(key, [str(name) for name in self.index]))
+
+    def __float__(self) -> float:  # type: ignore[override]  # None in the stubs of pandas
+        raise TypeError(self._not_one_value())
+
+    def __bool__(self) -> bool:  # type: ignore[misc, override]  # final in the stubs of pandas
+        raise ConfigError(self._not_one_value())
+
+    def _not_one_value(self) -> str:
+        """Return a sentence for code that takes the column or row for a single value."""
+        values = plural(len(self), "value")
+        return f"this has {values}, not one; use its mean(), all() or any(), or a value by its name"
+
+    def __format__(self, specification: str) -> str:
+        return str(self) if specification == "" else format(float(self), specification)
 
     def __getattr__(self, name: str) -> Any:  # type: ignore[misc]  # final in the stubs of pandas
         """Return a value of the index or an attribute.
@@ -180,6 +196,21 @@ class ExplainedFrame(pd.DataFrame):
                 f"the table has no column or attribute {name!r}{hint_of(name, columns, calls)}",
                 name=name,
             ) from None
+
+    @property
+    def loc(self) -> Any:
+        return _Locations(super().loc, self)
+
+    def __iter__(self) -> Any:
+        names = [str(column) for column in self.columns]
+        is_tidy = {"measure", "value"} <= {*names}
+        use = (
+            "table.mean(), with the mean of each measure"
+            if is_tidy
+            else "its columns by their names"
+        )
+        check_unpacking(f"a table with the columns {', '.join(names[:5])}", len(names), use)
+        return super().__iter__()
 
     @property
     def plot(self) -> Any:
@@ -376,6 +407,25 @@ class _Groups(DataFrameGroupBy):  # type: ignore[type-arg]  # pandas itself has 
             raise AttributeError(f"groups have no {name!r}; {hint}", name=name) from None
 
 
+def _operator_with_hint(name: str) -> Any:
+    """Return the operator `name` of DataFrame with a better error for a table with columns of text."""
+    operator = getattr(pd.DataFrame, name)
+
+    @wraps(operator)
+    def operator_with_hint(table: Any, other: Any) -> Any:
+        try:
+            return operator(table, other)
+        except TypeError as exc:
+            raise ConfigError(
+                "the table has columns of text; use rb.compare(a, b) for a difference, else a column of "
+                "numbers, such as table['value']"
+            ) from exc
+
+    return operator_with_hint
+
+
+for _name in _OPERATORS:
+    setattr(ExplainedFrame, _name, _operator_with_hint(_name))
 for _name in _METHODS_OF_NUMBERS:
     setattr(ExplainedFrame, _name, _method_without_texts(pd.DataFrame, _name))
     setattr(_Groups, _name, _method_without_texts(DataFrameGroupBy, _name))
@@ -394,10 +444,6 @@ class NamedRows(ExplainedFrame):
     Traceback (most recent call last):
     ragbench.errors.UnknownKeyError: unknown column or row 'recall'. Known: measure, value, RR, AP
     """
-
-    @property
-    def loc(self) -> Any:
-        return _Locations(super().loc, self)
 
     def __getitem__(self, key: Any) -> Any:
         """Return a column or rows of the table, as a DataFrame does. Two more keys are possible:
@@ -444,7 +490,7 @@ class NamedRows(ExplainedFrame):
             for name in (key, registered_name):
                 if name in names:
                     rows = frame[frame[column] == name]
-                    return rows.iloc[0] if len(rows) == 1 else rows
+                    return ExplainedSeries(rows.iloc[0]) if len(rows) == 1 else ExplainedFrame(rows)
             known += names
         raise UnknownKeyError(unknown_column(key, known))
 
@@ -462,9 +508,9 @@ class PropertyTable(NamedRows):
 
 
 class _Locations:
-    """`loc` of a table by whose names rows are found."""
+    """`loc` of a table, which explains a name that it lacks; rows of `NamedRows` are found by their names."""
 
-    def __init__(self, locations: Any, table: NamedRows) -> None:
+    def __init__(self, locations: Any, table: ExplainedFrame) -> None:
         self._locations = locations
         self._table = table
 
@@ -476,9 +522,11 @@ class _Locations:
         """
         try:
             return self._locations[key]
-        except KeyError:
+        except KeyError as exc:
             keys = key if isinstance(key, tuple) else (key,)
-            if not isinstance(keys[0], str):
+            if not isinstance(self._table, NamedRows):
+                self._table._explain_columns(exc, keys)
+            if not isinstance(self._table, NamedRows) or not isinstance(keys[0], str):
                 raise
         rows = self._table._rows_of(keys[0])
         return rows[keys[1]] if len(keys) > 1 else rows

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.language import Language, detect_language
-from ragbench.metrics.named_rows import PropertyTable
+from ragbench.metrics.named_rows import ExplainedSeries, PropertyTable
 from ragbench.registry import find_measure, named_among
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
@@ -30,7 +30,8 @@ class TidyScores(PropertyTable):
         """Return measure -> mean of its values that are not NaN; with arguments as any DataFrame."""
         if args or options:
             return super().mean(*args, **options)
-        return pd.DataFrame(self).groupby("measure", sort=False)["value"].mean()
+        means = pd.DataFrame(self).groupby("measure", sort=False)["value"].mean()
+        return ExplainedSeries(means)
 
     def pivot(self, **options: Any) -> pd.DataFrame:  # type: ignore[override]  # stricter stubs
         """Return a row per question and a column per measure; with arguments as any DataFrame."""
@@ -54,7 +55,7 @@ class TidyScores(PropertyTable):
             return super().__getitem__(key)
         rows = pd.DataFrame(self)
         name = named_among(key, rows["measure"].unique())
-        return rows[rows["measure"] == name].set_index("query_id")["value"]
+        return ExplainedSeries(rows[rows["measure"] == name].set_index("query_id")["value"])
 
 
 def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.DataFrame:

@@ -27,6 +27,7 @@ from ragbench.array_types import Bools, FloatArray, Floats
 from ragbench.errors import ConfigError, DataWarning, ModelError, nearest, warn_user
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
+from ragbench.hints.attributes import suggesting
 from ragbench.language import Language
 from ragbench.progress import progress_bar
 from ragbench.retrieval.embedding_models import MiniLM, Transformer, WordLlama
@@ -170,6 +171,16 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
     return _load_once(name, state_of_files="")
 
 
+@suggesting(
+    **dict.fromkeys(
+        "embed embed_documents get_text_embedding transform vectors".split(),
+        "embedder.encode(texts)",
+    ),
+    **dict.fromkeys("embed_query get_query_embedding".split(), "embedder.encode_queries([text])"),
+    **dict.fromkeys(
+        "similarity search".split(), "rb.retrieval.Dense(chunks, embedder).search(queries, k)"
+    ),
+)
 class TextEmbedder:
     """A model and its place in the cache; made by `load_embedder`.
 

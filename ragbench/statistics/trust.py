@@ -65,6 +65,11 @@ class Trust:
     decided_after: int | None = None
     n_waiting: int = 0
 
+    def __bool__(self) -> bool:
+        raise ConfigError(
+            "trust is neither true nor false; write trust.decision in ('better', 'within the margin')"
+        )
+
     @property
     def sentence(self) -> str:
         """Return the decision in words, with the difference, its interval, and the number of labels

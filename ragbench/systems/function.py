@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from ragbench.errors import ConfigError, DataError, FailureKind
-from ragbench.hints.attributes import suggesting
+from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.systems.answer_parser import read_answer
 from ragbench.testsets.fields import QUESTIONS
 from ragbench.text import without_surrogates
@@ -56,7 +56,7 @@ def _instead_of(given: object) -> str:
 
 
 @suggesting()
-class FunctionSystem:
+class FunctionSystem(metaclass=Suggesting):
     """A function from a question's text to its answer.
 
     It returns a text, a dict (see `read_answer`), an `Answer`, a list of contexts (a retriever's:

@@ -91,7 +91,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from ragbench.errors import FailureKind
-from ragbench.hints.attributes import suggesting
+from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.llms.failures import RequestError, RetryPolicy, unreadable
 from ragbench.llms.http import Response, Transport
 from ragbench.systems.credentials import (
@@ -136,7 +136,7 @@ _BODY = 'body = {query = "{query}"}, in Python body={"query": "{query}"}'
 
 @checked_options
 @suggesting()
-class HttpSystem(RemoteSystem):
+class HttpSystem(RemoteSystem, metaclass=Suggesting):
     """A RAG system that is asked by HTTP, with one request per question.
 
     Args:

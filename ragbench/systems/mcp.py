@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from ragbench.errors import ConfigError, SystemsError, require
-from ragbench.hints.attributes import suggesting
+from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.llms import load_llm
 from ragbench.llms.failures import is_secret
 from ragbench.systems.credentials import (
@@ -42,7 +42,7 @@ from ragbench.types import Answer, LLMLike
 
 @checked_options
 @suggesting()
-class McpSystem(RemoteSystem):
+class McpSystem(RemoteSystem, metaclass=Suggesting):
     """A RAG system that is a tool of an MCP server.
 
     Args:

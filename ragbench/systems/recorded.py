@@ -10,7 +10,7 @@ from ragbench.datasets.jsonl import located
 from ragbench.errors import DataError
 from ragbench.files import expanded, read_json
 from ragbench.folding import normal
-from ragbench.hints.attributes import suggesting
+from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.metrics.ranking_measures import ranking
 from ragbench.metrics.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import read_answer
@@ -22,7 +22,7 @@ from ragbench.types import RETRIEVAL_ONLY, Answer
 
 
 @suggesting()
-class RecordedSystem:
+class RecordedSystem(metaclass=Suggesting):
     """Recorded answers as a system: `answers.jsonl` of a result folder, the log of another system,
     or records.
 
