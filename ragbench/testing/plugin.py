@@ -230,28 +230,30 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
 
     - The dataset that `--ragbench-dataset` names, if it is not the default "pydoc".
     - The file tests/rag_evaluation/fixtures/ground_truth.json below the root folder, which
-      `ragbench answers` writes. All its questions are returned.
+      `ragbench answers` writes; it holds the five, or those for which it was made.
     - The public set, which is downloaded once.
 
-    Of a dataset or the public set, `--ragbench-queries` names other questions than the five. A dataset
-    without the five returns all its questions. If its highest grade is 1, the documents of grade 1 are
-    relevant. The reference answers of the file, if there is one, are added.
+    `--ragbench-queries` names other questions than the five. A dataset without the five returns all its
+    questions. If its highest grade is 1, the documents of grade 1 are relevant. The reference answers of
+    the file, if there is one, are added.
     """
     from ragbench.testsets import ground_truth
 
     dataset_name = str(request.config.getoption("--ragbench-dataset"))
     truths_file = request.config.rootpath / ground_truth.PLACE  # tests/rag_evaluation/...
+    wanted_ids = _query_ids_of_option(request.config)
     is_dataset_chosen = dataset_name != "pydoc"  # the option's default
     if not is_dataset_chosen:
         if truths_file.is_file():
-            return labelled_cases(ground_truth.dataset_of_ground_truths(truths_file))
+            data = ground_truth.dataset_of_ground_truths(truths_file)
+            return labelled_cases(data.select(wanted_ids) if wanted_ids else data)
         dataset_name = "beir/nfcorpus"
     try:
         data = _load_once(DatasetSource(dataset_name, "test", ""))
     except (DownloadError, MissingExtraError) as exc:
         pytest.skip(f"no nfcorpus: {exc}; --ragbench-dataset names a folder with it")
     five_ids = [query_id for query_id in _NFCORPUS if query_id in data.queries]
-    query_ids = _query_ids_of_option(request.config) or five_ids or list(data.queries)
+    query_ids = wanted_ids or five_ids or list(data.queries)
     data = data.select(query_ids)
     # the file's reference answers; unchanged if there is no file
     data = ground_truth.with_ground_truths(data, ground_truth.read_ground_truths(truths_file))

@@ -16,6 +16,7 @@ import pytest
 
 from ragbench.errors import ConfigError
 from ragbench.testing import LabelledCase
+from ragbench.testsets.ground_truth import PLACE
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
@@ -324,6 +325,22 @@ def test_the_mcp_client_needs_a_server_that_is_there(
     )
     assert "the MCP server cannot be reached" in done.stdout, done.stdout
     assert done.returncode == 0
+
+
+def test_chosen_questions_are_chosen_in_the_file_of_ground_truths_too(tmp_path: Path) -> None:
+    file = tmp_path / PLACE
+    file.parent.mkdir(parents=True)
+    records = [
+        {"query_id": name, "query": "Why?", "ground_truth": "So.", "expected_document_ids": ["d"]}
+        for name in ("a", "b", "c")
+    ]
+    file.write_text(json.dumps(records), encoding="utf-8")
+    text = """
+def test_ids(nfcorpus_test_data):
+    assert not [case.query_id for case in nfcorpus_test_data]
+"""
+    assert "['a', 'b', 'c']" in run(tmp_path, text).stdout
+    assert "assert not ['b']" in run(tmp_path, text, "--ragbench-queries=b").stdout
 
 
 def test_a_question_without_a_reference_answer_has_no_ground_truth() -> None:
