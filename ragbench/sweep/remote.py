@@ -144,7 +144,8 @@ def execute(
 
 
 def _unpacked(task: Mapping[str, Any], inputs: bytes, root: Path) -> Job:
-    """Return the job of a task, with its folders and input files below `root`, where this creates them.
+    """Return the job of a task, with its folders, its input files and the answers of an interrupted run
+    below `root`, where this creates them.
 
     Raises:
         SweepError: this worker has another version, database, system or dataset than the sweep.
@@ -162,7 +163,7 @@ def _unpacked(task: Mapping[str, Any], inputs: bytes, root: Path) -> Job:
         path.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(io.BytesIO(inputs)) as file:
         file.extractall(root)
-    if task["journal"] is not None:
+    if task["journal"] is not None:  # the answers of an interrupted run, which continues here
         job.results.mkdir()
         (job.results / JOURNAL).write_bytes(task["journal"])
     _check_source(job)
@@ -264,21 +265,23 @@ def _paths_named_by(text: str, name: str, cwd: Path) -> list[str]:
     """Return the files and folders in `cwd` that a value of a parameter names, as relative paths; [] if it
     names none.
 
-    "models/mine" and "dense:models/mine" name a path; "package.module:attribute" names the folder
-    of the package, "module:attribute" the file of the module.
+    "models/mine" and "dense:models/mine" name the path models/mine, if it is there. Otherwise
+    "module:attribute" and "dense:module:attribute" name the file module.py, and
+    "package.module:attribute" the folder of the package.
 
     Args:
         text: the value, or one of several in it.
         name: the parameter; the values of `dataset` and `corpus` may be paths without a slash.
         cwd: the folder in which the run works.
     """
-    before_colon, _, path = text.rpartition(":")
+    before_colon, _, path = text.rpartition(":")  # "" and the text, if it has no colon
     if path and not expanded(path).is_absolute() and is_path(path, name, cwd):
         return [path]
-    module = before_colon.partition(":")[0].partition(".")[0]  # the package, or the module
-    if not module:
+    dotted_name = before_colon.rpartition(":")[2]  # "package.module", without a kind before it
+    top = dotted_name.partition(".")[0]  # the package, or the module
+    if not top:
         return []
-    return [file for file in (f"{module}.py", module) if (cwd / file).exists()]
+    return [file for file in (f"{top}.py", top) if (cwd / file).exists()]
 
 
 def _zipped(inputs: Iterable[Path], base: Path, *, without: Path) -> bytes:

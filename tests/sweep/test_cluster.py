@@ -117,6 +117,17 @@ def test_criteria_travel_to_workers_from_files_and_modules(tmp_path: Path) -> No
     assert names == [f"{notebooks}/crit/mine.toml", f"{notebooks}/my_judges.py"]
 
 
+def test_the_module_of_an_embedder_travels_to_workers(tmp_path: Path) -> None:
+    path = write_grid(tmp_path / "notebooks", "[fixed]\nseed = 1")
+    (path.parent / "my_rag.py").write_text("letters = 1")
+    (job,) = jobs_of(path, tmp_path / "results")
+    named = {"retriever": "dense:my_rag:letters"}
+    packer = remote.Packer([replace(job, parameters={**job.parameters, **named})])
+    with zipfile.ZipFile(io.BytesIO(packer.inputs)) as file:
+        names = [str(packer._base / name) for name in file.namelist()]
+    assert names == [f"{path.parent}/my_rag.py"]
+
+
 def test_a_worker_with_other_criteria_is_refused(tmp_path: Path) -> None:
     path = write_grid(tmp_path / "notebooks", "[fixed]\nseed = 1")
     mine = tmp_path / "notebooks" / "mine.toml"
@@ -363,7 +374,9 @@ def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
     assert twice <= set(in_flight[-4:])  # at most what was on its way when the worker was killed
     assert len(twice) <= 1
     account = budget.on_account(Settings(), result.folder)
-    assert budget.spent(account) == pytest.approx(0.018 * len(paid), abs=0.018 * len(twice) + 1e-9)
+    assert budget.dollars_spent(account) == pytest.approx(
+        0.018 * len(paid), abs=0.018 * len(twice) + 1e-9
+    )
 
 
 @pytest.mark.simulation
