@@ -25,7 +25,7 @@ def on_account(settings: Settings, folder: Path) -> Settings:
     return replace(settings, budget=budget)
 
 
-def spent(settings: Settings) -> float:
+def dollars_spent(settings: Settings) -> float:
     """Return the US dollars that the account has spent so far; requests that were sent without a
     maximum are not on it.
     """
@@ -103,9 +103,10 @@ def stop_message(settings: Settings, unfinished: int) -> str:
             "All paid replies of providers are stored: the same command with a higher --max-cost "
             "continues from there and pays for none of them twice"
         )
+    # a clause on dollars that may be spent, or "": requests whose process was killed, and batches
+    perhaps_spent = budgets.spent(settings.budget).lost_in_words
     return (
         f"the maximum cost of {settings.max_cost or 0:.2f} dollars is "
-        f"reached: {spent(settings):.4f} are "
-        f"spent{budgets.spent(settings.budget).lost_in_words}, and the next request might pass "
-        f"it. {unfinished} configurations are not finished. {kept}"
+        f"reached: {dollars_spent(settings):.4f} are spent{perhaps_spent}, and the next request "
+        f"might pass it. {unfinished} configurations are not finished. {kept}"
     )

@@ -152,7 +152,8 @@ class DaskExecutor:
     def _outcome(self, run: "_RunAtWork") -> Outcome | None:
         """Return how a run ended. Its future (Dask's handle of its result) must be done.
 
-        None if its worker died before the result came back: Dask runs it again on another worker.
+        None if its worker died before the result came back: Dask runs it again on another worker. An
+        outcome that is `lost` makes the sweep begin the run again, a few times.
         """
         from distributed import KilledWorker
 
@@ -171,6 +172,7 @@ class DaskExecutor:
             if isinstance(cause, KilledWorker):
                 error = "its workers died again and again while they ran it (out of memory?)"
             return Outcome(name, seconds, error, lost=False)
+        # "lost" or "cancelled": the scheduler has forgotten it. The error is shown after the last time.
         error = f"it was lost again and again by the cluster at {self._address}"
         return Outcome(name, seconds, error, lost=True)
 

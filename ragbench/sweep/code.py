@@ -87,7 +87,7 @@ def _content_of_import(name: str, folder: Path) -> str:
     and all of its source.
     """
     place = _place_of(name, folder)
-    if place is None:  # a part of Python: it has no source to watch
+    if place is None:  # built into Python: it has no source to watch
         return digest("import", name, str(folder.resolve()))
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
     sources = [f"{path.relative_to(place)} {path.read_bytes().hex()}" for path in files]
@@ -96,7 +96,7 @@ def _content_of_import(name: str, folder: Path) -> str:
 
 def _place_of(name: str, folder: Path) -> Path | None:
     """Return the file of the top-level module in a name such as "package.module:attribute", or the
-    folder of the top-level package; None if it is a part of Python, or there is none.
+    folder of the top-level package; None if there is none, or it is built into Python, such as `sys`.
 
     Nothing is imported. A module in `folder`, where the run takes place, is found first.
     """

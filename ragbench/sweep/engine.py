@@ -56,13 +56,14 @@ class InProcessEngine(Engine):  # type: ignore[misc]
             nb_man: the notebook, and the functions by which papermill follows its execution.
             started: is called first, with a function that writes the notebook as it is.
         """
-        one_line_warnings()  # as in a kernel's process, which has ipykernel before ragbench
+        one_line_warnings()  # a kernel, which imports ragbench after ipykernel, shows them so
         write = nb_man.save
         nb_man.save = _at_intervals(write)
         started(write)
+        # "" lets cells import modules next to the notebook, which Python's safe path forbids
         if os.environ.get("PYTHONSAFEPATH"):
             sys.path[:] = filter(None, sys.path)
-        elif "" not in sys.path:  # modules next to the notebook
+        elif "" not in sys.path:
             sys.path.insert(0, "")
         manager: Any = InProcessKernelManager(config=_CONFIG)
         manager.kernel = _Kernel.instance(parent=manager, session=manager.session)
@@ -147,11 +148,15 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
         self.clear_before_next_output = False
 
         def receive(message: dict[str, Any]) -> None:
-            """Put an output into the cell that it belongs to, which is not always the one at work."""
+            """Put an output (or the number of the execution) into the cell whose request it answers.
+
+            This is an earlier cell than the one at work if a thread that it started still prints.
+            """
             request_id = message["parent_header"].get("msg_id")
             if request_id:
+                # the first message of a request comes while its cell is at work
                 output_cell, index = self.cells.setdefault(request_id, (cell, cell_index))
-                with suppress(CellExecutionComplete):
+                with suppress(CellExecutionComplete):  # is raised when the cell has ended
                     self.process_message(message, output_cell, index)
 
         # it is called in the kernel's thread for output, while the cell runs

@@ -18,7 +18,7 @@ from ragbench.extension import searched
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import Notebook, is_installed, packaged, read_notebook
-from ragbench.systems.named_systems import RECORDED, system_digest
+from ragbench.systems.named_systems import RECORDED_SUFFIXES, system_digest
 from ragbench.testsets.forms import is_testset
 from ragbench.types import Dataset, DatasetSource
 
@@ -118,7 +118,9 @@ def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] =
         "pydoc` runs the built-in example"
     )
     if isinstance(source, Mapping):
-        path, table = Path("sweep"), dict(source)
+        # as of a file in the folder in which this process works: its stem names the sweep
+        path = Path("sweep")
+        table = dict(source)
     else:
         path = _grid_path(Path(source))
         table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
@@ -211,8 +213,9 @@ def _grid_of_file(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
             f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for "
             "its result"
         )
+    folder_of_runs = _working_folder(path)
     overriding = assignments(overrides, notebook.types, "parameter")
-    file = _overridden(file, _relative_to_runs(overriding, _working_folder(path)))
+    file = _overridden(file, _relative_to_runs(overriding, folder_of_runs))
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
     named = _name_combinations(combinations, notes, folder)
     return Grid(
@@ -236,7 +239,7 @@ def _relative_to_runs(values: _Table, folder: Path) -> _Table:
     for name in ("dataset", "corpus", "system"):
         text = str(values.get(name) or "")
         # a system without such an ending is a name, such as bm25 or "module:attribute"
-        may_be_path = name != "system" or text.endswith((".toml", *RECORDED))
+        may_be_path = name != "system" or text.endswith((".toml", *RECORDED_SUFFIXES))
         if not text or not may_be_path:
             continue
         path_here = expanded(text).absolute()
@@ -248,7 +251,10 @@ def _relative_to_runs(values: _Table, folder: Path) -> _Table:
 
 def _overridden(file: GridFile, values: _Table) -> GridFile:
     """Return the sections of a grid with these parameters in every configuration: they are put under
-    [fixed], and taken out of every other section.
+    [fixed], and taken out of every other section that sets parameters. [[exclude]], which sets none,
+    stays: it applies to the new values.
+
+    Combinations that differed in these parameters alone are equal then; `_name_combinations` merges them.
     """
     if not values:
         return file
@@ -429,9 +435,10 @@ def _name_combinations(
     """
     named = _NamedCombinations({}, {}, [])
     for combination in combinations:
+        # the parameters that change results, in one spelling: system="bm25" becomes retriever="bm25"
         parameters = configuration(combination)
         name = config_name(parameters)
-        # `configuration` may drop the system; the baseline can be chosen by it
+        # the baseline can be chosen by `system`, too
         with_system = {**parameters, "system": combination.get("system", "")}
         named.combinations.append((name, with_system))
         if name in named.runs:
@@ -442,6 +449,7 @@ def _name_combinations(
         except (ConfigError, DataError) as exc:
             raise ConfigError(f"configuration {name}: {exc}") from exc
         named.runs[name] = parameters
+        # such as `timeout_s`, which changes no result
         named.requests[name] = {key: combination[key] for key in REQUESTS if key in combination}
     _check_same_data(named.runs.values())
     return named

@@ -79,12 +79,12 @@ class ContestOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Contest:
-    """A race and its folder; `named` is its measure as the user has named it, `made_from` the
-    SHA-256 of everything that decides the requests.
+    """A race and its folder; `measure_as_named` is its measure as the user has named it, such as
+    "module:function", and `made_from` the SHA-256 of everything that decides the requests.
     """
 
     folder: SweepFolder
-    named: str
+    measure_as_named: str
     race: Race
     made_from: str
 
@@ -235,12 +235,18 @@ class Contest:
         It is made from the `job` of the whole evaluation, whose notebook is replaced by one with a
         single cell, a call of `answer_round`.
         """
-        digest = digest_of(_NOTEBOOK)[0]
+        notebook_sha256, _sources = digest_of(_NOTEBOOK)
+        # `answer_round` reads these two parameters
+        round_parameters = {"race_measure": self.measure_as_named, DRAWS: n_draws}
         return replace(
             job,
             text=json.dumps(_NOTEBOOK),
-            parameters={**job.parameters, "race_measure": self.named, DRAWS: n_draws},
-            source={**(job.source or {}), "notebook": "race", "notebook_sha256": digest},
+            parameters={**job.parameters, **round_parameters},
+            source={
+                **(job.source or {}),
+                "notebook": "race",
+                "notebook_sha256": notebook_sha256,
+            },
         )
 
 

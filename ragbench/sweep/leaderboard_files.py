@@ -61,9 +61,12 @@ def _board_csv(table: pd.DataFrame) -> str:
             rows[name] = counts[0].astype("Int64")
             position = list(map(str, rows)).index(name)
             rows.insert(position + 1, f"{name[:-2]}_of", counts[2].astype("Int64"))
-    return rows.to_csv(
-        index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
-    )
+    return rows.to_csv(index=False, lineterminator="\n", float_format=_short_number)
+
+
+def _short_number(value: object) -> str:
+    """Return a number with 12 significant digits; pandas passes it as an object of unknown type."""
+    return short(float(str(value)))
 
 
 def write_changed(texts: Mapping[Path, str]) -> None:

@@ -88,7 +88,8 @@ class Notebook:
         typed_values = {}
         for name, value in values.items():
             types = self.types[name]
-            if [*types] == [str]:  # an option of ragbench may be a list or a table, too
+            if [*types] == [str]:
+                # some options of ragbench may be a list or a table, too; () if this is not an option
                 types = parameter_types(name) or types
             typed_values[name] = typed(name, value, types)
         return {**self.defaults, **typed_values}

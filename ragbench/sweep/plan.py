@@ -41,9 +41,9 @@ from ragbench.sweep.grid import (
 from ragbench.sweep.grid_race import contest_of
 from ragbench.sweep.sweep_folder import SweepFolder
 from ragbench.systems import Pipeline
-from ragbench.systems.named_systems import RECORDED
+from ragbench.systems.named_systems import RECORDED_SUFFIXES
 
-_RETRIEVAL = [
+_RETRIEVAL_PARAMETERS = [
     *"chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split(),
     *STEP_PARAMETERS,
 ]
@@ -106,7 +106,7 @@ def plan(
         finished=tuple(finished),
         models=requests.models,
         notes=tuple(notes),
-        spent=budget.spent(settings),
+        spent=budget.dollars_spent(settings),
         questions=requests.questions,
     )
 
@@ -172,9 +172,12 @@ def ask_in_batches(
         ConfigError: requests cannot be foreseen, or a model has no batch interface.
         ModelError: see `ragbench.llms.answer_in_batches`.
     """
-    asking = _configurations_that_ask(grid, names)
-    missing = _missing_parameter(grid)
-    if settings.replies != "on" or (asking and missing):
+    asking = _configurations_that_ask(grid, names)  # their parameters
+    missing = _missing_parameter(grid)  # a name, or "" if none is missing
+    # if no configuration asks, there are no requests to foresee
+    cannot_foresee = bool(asking and missing)
+    if settings.replies != "on" or cannot_foresee:
+        # evaluate.ipynb has the parameter that this notebook lacks
         which = f", which has {missing}" if missing else ""
         raise ConfigError(
             "--batch needs the reply store, and a notebook with the parameters of evaluate.ipynb"
@@ -290,7 +293,7 @@ def _with_generator(system: str | Pipeline, parameters: Mapping[str, Any]) -> st
 
 def _retrieval_key(parameters: Mapping[str, Any]) -> str:
     """Return the parameters that decide which passages are retrieved, as a text to sort by."""
-    names = ["system", *_RETRIEVAL]
+    names = ["system", *_RETRIEVAL_PARAMETERS]
     if parameters.get("expand") == "merge":
         names.append("k")  # neighbours among the best k chunks are joined
     return str([parameters.get(name) for name in names])
@@ -302,16 +305,16 @@ def _with_paths_from_here(parameters: Mapping[str, Any], folder: Path) -> dict[s
 
 
 def _path_from_here(name: str, value: Any, folder: Path) -> Any:
-    """Return a parameter's value in which a path that exists in `folder`, the folder of the grid, is
-    preceded by this folder, so that this process finds it. Other values are unchanged.
+    """Return the value of a parameter as this process finds it: with the path of `folder`, the grid's
+    folder, put before a path that exists there. Other values are unchanged.
 
-    Paths are the file of a `system`, and a folder at the end of a retrieval parameter, such as
-    "dense:models/mine".
+    A path is the file of a `system`, or a folder at the end of a retrieval parameter: with the folder
+    "/grids", "dense:models/mine" becomes "dense:/grids/models/mine".
     """
-    if name == "system" and value.endswith((".toml", *RECORDED)):
+    if name == "system" and value.endswith((".toml", *RECORDED_SUFFIXES)):
         return resolved_name(value, folder)
     kind, colon, path = str(value).rpartition(":")
-    has_folder = name in _RETRIEVAL and "/" in path
+    has_folder = name in _RETRIEVAL_PARAMETERS and "/" in path
     if has_folder:
         return f"{kind}{colon}{resolved_name(path, folder)}"
     return value

@@ -160,8 +160,8 @@ def sweep(
     began = time.monotonic()
     console = Console(stderr=True)
     settings = current_settings(replies, max_cost, allow_unpriced)
-    imports = list[str]()
-    with imports_reported(imports.append):
+    imported_names = list[str]()  # of the user's modules
+    with imports_reported(imported_names.append):
         grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
     with TemporaryDirectory(prefix="ragbench-sweep-") as snapshot:
         session = _Session(grid, folder, sources_of(grid), settings, console, Path(snapshot))
@@ -180,15 +180,15 @@ def sweep(
                 ask_in_batches(grid, to_run, settings, session.log)
             else:
                 check_batches(grid, to_run, settings, session.log)
-            session.remember_code(imports)
-            local, executor_context = session.executors(executor, to_run, jobs, fork=fork)
+            session.remember_code(imported_names)
+            local_executor, executor_context = session.executors(executor, to_run, jobs, fork=fork)
             with executor_context as executor_of_runs:
                 result = session.run(to_run, executor_of_runs, skipped, contest)
             result = replace(result, notes=(*notes, *result.notes))
             if only:
                 result = _with_notes(result, [_note_on_only(grid_file)])
             else:
-                result = _compare(session, result, local, compare_all=compare_all)
+                result = _compare(session, result, local_executor, compare_all=compare_all)
             result = _with_notes(result, _notes_on_changed_files(session, files))
     return replace(result, seconds=time.monotonic() - began)
 
@@ -353,11 +353,12 @@ class _Session:
                 self.folder.forget_journals(name)
             parameters = self.grid.runs[name]
             check_models(parameters, folder=cwd)
+            how_requests_are_sent = self.grid.requests[name]  # parameters, too, such as `timeout_s`
             job = make_job(
                 self.folder,
                 name,
                 place,
-                {**parameters, **self.grid.requests[name]},
+                {**parameters, **how_requests_are_sent},
                 source=self.sources[name],
                 stamp=stamp,
                 allow_failed=allow_failed,
@@ -488,7 +489,9 @@ def _compare(
     if not (result.finished or result.skipped):
         return _with_notes(result, ["no configuration succeeded, so there is nothing to compare"])
     grid, folder = session.grid, session.folder
-    left_out = list(result.left)  # an older result of such a configuration is outdated
+    # Not compared: configurations that were not begun, since an older result of theirs is outdated, and
+    # results of other grids. `compared_folders` and `load_results` read this and leave them out.
+    left_out = list(result.left)
     if not compare_all:
         left_out += folder.others(grid.runs)
     save_roles(folder.path, grid.baseline, sorted(left_out))

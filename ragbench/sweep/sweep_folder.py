@@ -55,24 +55,25 @@ class SweepFolder:
         There is a lock of the folder and one for each configuration. A sweep of all configurations
         holds the lock of the folder, and takes each lock of a configuration whose file is there, so
         that it fails while a sweep with `only` is at work. A sweep with `only` some configurations
-        holds the locks of these, so that several can work side by side; it holds the lock of the
-        folder only while it takes them.
+        holds the locks of these to the end, so that several such sweeps can work side by side. It
+        holds the lock of the folder only at the start, until it has its other locks.
 
         Raises:
             SweepError: another sweep is at work here.
         """
-        with ExitStack() as locks:
-            with ExitStack() as folder_lock:  # released at the end of this block
-                self._lock(folder_lock, "lock", _BEGIN_S if self.only else 0)
+        with ExitStack() as held_to_end:
+            with ExitStack() as held_at_start:
+                # others with `only` soon release it, so a sweep with `only` waits for it
+                wait_s = _BEGIN_S if self.only else 0
+                self._lock(held_at_start, "lock", timeout_s=wait_s)
                 names: Sequence[str] = self.only
                 if not self.only:
                     lock_files = self.path.glob(f"{_LOCK_OF_ONE}*")
                     names = [path.name.removeprefix(_LOCK_OF_ONE) for path in lock_files]
                 for name in names:
-                    self._lock(locks, f"lock-{name}", 0)
-                if not self.only:
-                    # moves the lock of the folder to `locks`, so that it is held to the end, too
-                    locks.push(folder_lock.pop_all())
+                    self._lock(held_to_end, f"lock-{name}", timeout_s=0)
+                if not self.only:  # the lock of the folder, too, is held to the end
+                    held_to_end.push(held_at_start.pop_all())
             self.clear()
             yield
 
@@ -81,7 +82,7 @@ class SweepFolder:
         configuration.
 
         Raises:
-            SweepError: another process holds it.
+            SweepError: another process holds it for longer than `timeout_s`.
         """
         is_of_folder = name == "lock"
         file = self.path / f"{STAGING}{name}"
@@ -187,10 +188,10 @@ class SweepFolder:
         executed_notebook = staging / f"{name}.ipynb"
         if executed_notebook.is_file():
             executed_notebook.replace(self.failed_notebook(name))
-        self.drop(name)
+        self.drop_unfinished(name)
 
-    def drop(self, name: str) -> None:
-        """Remove the files of a run that is not finished, except the journal of its answers."""
+    def drop_unfinished(self, name: str) -> None:
+        """Remove the files of a run that is not finished, but keep the journal of its answers."""
         self._move_journal(self.staging(name))
         shutil.rmtree(self.staging(name), ignore_errors=True)
 

@@ -172,7 +172,8 @@ def accept(folder: str | Path) -> dict[str, list[str]]:
 
     Raises:
         ConfigError: the folder holds no result.
-        DataError: a config.json cannot be read, or a result cannot be loaded as it is now.
+        DataError: a config.json cannot be read, or a result (not a notebook's own tables) cannot be
+            loaded as it is now.
     """
     folder = Path(folder)
     paths = []
@@ -183,7 +184,8 @@ def accept(folder: str | Path) -> dict[str, list[str]]:
     if not paths:
         raise ConfigError(f"{folder} holds no results; expected the folder of a result, or a sweep")
     changed = {path.name: accept_changes(path) for path in paths}
-    for path in paths:  # this checks that the edited results can be loaded
+    for path in paths:
+        # raises for an edited result that cannot be loaded; a notebook's own tables have no rules
         if not tables_of(path):
             load_result(path)
     return changed
@@ -224,14 +226,16 @@ def _job_again(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[s
     has_own_cells = not is_packaged(stored.digest)  # cells that do not come with ragbench
     if has_own_cells:
         n_cells = sum(cell.kind == "code" for cell in stored.cells)
-        works_in = path.parent if stored.is_comparison else cwd
-        confirm_cells(stored.notebook, stored.digest, n_cells, works_in)
+        # consent is to a folder: not to the temporary copy, but to the sweep's folder that it copies
+        confirmed_folder = path.parent if stored.is_comparison else cwd
+        confirm_cells(stored.notebook, stored.digest, n_cells, confirmed_folder)
     # after the cells, the user's modules that the parameters name: a person confirms both
     confirmed_imports = _confirm_imports(path, parameters, cwd)
     place = Place(stored.original, _notebook_of(stored.cells), cwd, _RUN_TIMEOUT)
     source = None if stored.is_comparison else stored.source
     job = make_job(again, path.name, place, parameters, source=source, stamp={})
-    if not has_own_cells:  # then nothing but the confirmed modules may be imported
+    if not has_own_cells:
+        # nothing but the confirmed modules may be imported; own cells, once confirmed, may import any
         job = _importing_only(confirmed_imports, job)
     return job, tuple(_notes_on_circumstances(stored.config))
 
@@ -317,14 +321,17 @@ def _stored_config(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]
     """Return the content of config.json of a stored result. Fields may be missing, or of wrong types.
 
     The comparison has no config.json: its content is made from the `metadata` of the notebook.
+
+    Raises:
+        DataError: the file cannot be read, or is a link that leads out of its folder.
     """
     if path.name == COMPARISON:
         stamp = metadata["ragbench"]
         parameters = {"sweep_dir": ".", "baseline": stamp["baseline"]}
         return {"parameters": parameters, "source": stamp, "environment": environment()}
-    if tables_of(path):
+    if tables_of(path):  # the notebook wrote tables of its own: `load_result` cannot load them
         check_inside(path / "config.json", path)
-        config: Mapping[str, Any] = read_json(path / "config.json", "")
+        config: Mapping[str, Any] = read_json(path / "config.json", hint="")
         return config
     return load_result(path, check=False).config
 
@@ -397,7 +404,9 @@ def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compare_files(name: str, stored: Path, again: Path, notes: tuple[str, ...]) -> Verification:
-    """Compare the files of a stored result with those that were made again."""
+    """Compare the files of a stored result with those that were made again. Files that only the new
+    result has are not compared.
+    """
     try:
         old_values, old_fingerprint = _stored_values(stored)
         new_values, new_fingerprint = _stored_values(again)
@@ -408,7 +417,7 @@ def _compare_files(name: str, stored: Path, again: Path, notes: tuple[str, ...])
         differences.append(
             f"the dataset has changed: fingerprint {old_fingerprint[:12]}, now {new_fingerprint[:12]}"
         )
-    if name != COMPARISON:
+    if name != COMPARISON:  # its tables have no checksums
         differences += _changed_files(stored)
     for file, values in old_values.items():
         no_values = values[:0]
@@ -464,8 +473,9 @@ def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterat
     ['scores.csv, q1, MRR: stored 0.5, now 0.50001']
     """
     index = then.index.union(now.index)
-    then = _with_unscored(then).reindex(index, fill_value="not there")
-    now = _with_unscored(now).reindex(index, fill_value="not there")
+    # texts in place of missing values, so that these are equal on both sides
+    then = _with_missing_as_text(then).reindex(index, fill_value="not there")
+    now = _with_missing_as_text(now).reindex(index, fill_value="not there")
     then_numbers = pd.to_numeric(then, errors="coerce")  # NaN for a text
     now_numbers = pd.to_numeric(now, errors="coerce")
     is_rounding = (then_numbers - now_numbers).abs() < _ROUNDING
@@ -474,7 +484,7 @@ def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterat
         yield f"{file}, {', '.join(map(str, key))}: stored {old}, now {new}"
 
 
-def _with_unscored(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the values with the text "unscored" in the place of missing ones."""
+def _with_missing_as_text(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the values, with the text "unscored" in place of each missing one."""
     stated = ["unscored" if pd.isna(value) else value for value in values]
     return pd.Series(stated, index=values.index, dtype=object)

@@ -24,7 +24,7 @@ from ragbench.files import write_durably
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, note_on_top, notebook_text, without_machine
 from ragbench.sweep.sweep_folder import tables_of
-from ragbench.systems.named_systems import RECORDED, system_digest
+from ragbench.systems.named_systems import RECORDED_SUFFIXES, system_digest
 from ragbench.testsets.snapshot import SNAPSHOT_VARIABLE
 
 
@@ -220,7 +220,7 @@ def _check_requests(job: Job) -> None:
             f"{len(unaffordable)} requests were not sent. {unaffordable[0]}", FailureKind.BUDGET
         )
     system = str(job.configuration.get("system", ""))
-    is_recorded = system.endswith(RECORDED)  # its failed answers cannot be asked for again
+    is_recorded = system.endswith(RECORDED_SUFFIXES)  # its failed answers cannot be asked for again
     if failed and not (job.allow_failed or is_recorded):
         receiver = "system" if system else "language model"
         kind, reason = failed[0]

@@ -40,7 +40,7 @@ _WITHOUT_SCHEME = re.compile(r"[\w.-]+:\d+(/|$)")  # localhost:8000/ask
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _KINDS = ("pipeline", "http", "mcp")
 
-RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
+RECORDED_SUFFIXES = (".jsonl", ".json", *TABLES, *SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
 
 
@@ -103,7 +103,7 @@ def reads_documents(spec: str, folder: str | Path = "") -> bool:
     Raises:
         ConfigError, DataError: a file that it names is not there, or describes no system.
     """
-    if spec.endswith(RECORDED):
+    if spec.endswith(RECORDED_SUFFIXES):
         if not (Path(folder) / expanded(spec)).is_file():
             raise ConfigError(f"the system {spec} is not there; expected a file of answers")
         return False
@@ -165,7 +165,7 @@ def is_object_name(spec: str) -> bool:
         ":" in spec
         and spec.partition(":")[0] not in RETRIEVERS
         and not spec.startswith(_ADDRESS)
-        and not spec.endswith((".toml", *RECORDED))
+        and not spec.endswith((".toml", *RECORDED_SUFFIXES))
     )
 
 
@@ -223,7 +223,7 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
     path = Path(folder) / expanded(spec)
     if spec.endswith(".toml"):
         return _from_file(path)
-    if spec.endswith(RECORDED):
+    if spec.endswith(RECORDED_SUFFIXES):
         recorded = RecordedSystem(path)
         return lambda dataset: recorded
     if _WITHOUT_SCHEME.match(spec):
