@@ -80,6 +80,12 @@ def test_an_installed_grid_works_in_the_users_folder(
         relative(grid.notebook.path, tmp_path / "mine" / "results")
         == "<ragbench>/notebooks/evaluate.ipynb"
     )
+    # modules that overrides name are the user's, too
+    (tmp_path / "mine" / "my_brevity.py").write_text(
+        "def brevity(case, answer, contexts):\n    return 1\n"
+    )
+    runs = read_grid("quickstart", ["criteria=my_brevity:brevity"]).runs.values()
+    assert {parameters["criteria"] for parameters in runs} == {"my_brevity:brevity"}
 
 
 def test_notebooks_are_copied_and_never_overwritten_unasked(tmp_path: Path) -> None:

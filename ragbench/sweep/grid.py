@@ -125,7 +125,7 @@ def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] =
         path = _grid_path(Path(source))
         table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
     try:
-        with searched(path.resolve().parent):  # modules of the user, as the runs will find them
+        with searched(_working_folder(path)):  # modules of the user, as the runs will find them
             return _grid_of_file(path, _validated(path, table), overrides)
     except ConfigError as exc:
         names_file = str(path) in str(exc)
@@ -213,11 +213,12 @@ def _grid_of_file(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
             f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for "
             "its result"
         )
+    # paths in parameters are relative to where the runs work: not in `folder` for a grid of ragbench
     folder_of_runs = _working_folder(path)
     overriding = assignments(overrides, notebook.types, "parameter")
     file = _overridden(file, _relative_to_runs(overriding, folder_of_runs))
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
-    named = _name_combinations(combinations, notes, folder)
+    named = _name_combinations(combinations, notes, folder_of_runs)
     return Grid(
         path=path,
         name=file.sweep.name or path.stem,
