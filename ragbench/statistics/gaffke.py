@@ -55,10 +55,10 @@ def lower_limits(
         limits: Floats = np.minimum(quantiles, observed_means)
         return limits
 
-    def by_student(mean: float, error: float, df: int) -> float:
+    def by_student(mean: float, error: float, degrees_of_freedom: int) -> float:
         if error <= TIE:
             return math.nan
-        return float(mean + stdtrit(df, level) * error)
+        return float(mean + stdtrit(degrees_of_freedom, level) * error)
 
     return _by_gaffke_or_student(columns, unseen, by_gaffke, by_student)
 
@@ -83,10 +83,10 @@ def p_above(
     def by_gaffke(points: Floats) -> Floats:
         return probability_below(points, bound, _occurrences(points, weight))
 
-    def by_student(mean: float, error: float, df: int) -> float:
+    def by_student(mean: float, error: float, degrees_of_freedom: int) -> float:
         if error <= TIE:
             return 1.0
-        return float(stdtr(df, (bound - mean) / error))
+        return float(stdtr(degrees_of_freedom, (bound - mean) / error))
 
     return _by_gaffke_or_student(columns, unseen, by_gaffke, by_student)
 

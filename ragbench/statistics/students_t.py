@@ -35,9 +35,9 @@ def students_half_widths(errors: Sequence[tuple[float, float]], alpha: float) ->
     from scipy.special import stdtrit
 
     half_widths = np.full(len(errors), math.nan)
-    for row, (error, df) in enumerate(errors):
+    for row, (error, degrees_of_freedom) in enumerate(errors):
         if error > TIE:
-            half_widths[row] = -stdtrit(df, alpha / 2) * error
+            half_widths[row] = -stdtrit(degrees_of_freedom, alpha / 2) * error
     return half_widths
 
 
@@ -60,11 +60,11 @@ def p_values_by_student(columns: Sequence[Floats], errors: Sequence[tuple[float,
     from scipy.special import stdtr
 
     p_values = np.full(len(columns), math.nan)
-    for row, (column, (error, df)) in enumerate(zip(columns, errors, strict=True)):
+    for row, (column, (error, degrees_of_freedom)) in enumerate(zip(columns, errors, strict=True)):
         if len(column) < 2:
             continue
         if error > TIE:
-            p_values[row] = 2 * stdtr(df, -abs(mean(column)) / error)
+            p_values[row] = 2 * stdtr(degrees_of_freedom, -abs(mean(column)) / error)
         else:
             p_values[row] = 0.0 if abs(mean(column)) > TIE else 1.0
     return p_values

@@ -21,7 +21,7 @@ from ragbench.systems.consent import confirm_content, remember
 def is_packaged(notebook_digest: str) -> bool:
     """Return True if a notebook that comes with ragbench has the cells with this digest."""
     return any(
-        digest_of(read_json(path, ""))[0] == notebook_digest
+        digest_of(read_json(path, hint=""))[0] == notebook_digest
         for path in sorted(packaged().glob("*.ipynb"))
     )
 

@@ -64,7 +64,7 @@ def run_all(
                 running.remove(name)
                 n_losses[name] += outcome.lost  # True counts as 1
                 if outcome.lost and n_losses[name] < _MAX_LOSSES:
-                    folder.drop_unfinished(name)
+                    folder.drop_all_but_journal(name)
                     waiting.insert(0, name)  # it begins again, before the others
                     continue
                 if outcome.failure is FailureKind.BUDGET:

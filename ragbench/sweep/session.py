@@ -352,7 +352,7 @@ class _Session:
             if force:
                 self.folder.forget_journals(name)
             parameters = self.grid.runs[name]
-            check_models(parameters, folder=cwd)
+            check_models(parameters, folder=cwd)  # also connects to the models' servers
             how_requests_are_sent = self.grid.requests[name]  # parameters, too, such as `timeout_s`
             job = make_job(
                 self.folder,
@@ -584,5 +584,5 @@ def _notes_on_comparison(results: Results, baseline: str) -> list[str]:
 def _stamp_of(notebook: Path) -> Any:
     """Return the stamp in the metadata of a comparison notebook; None if there is none."""
     with suppress(DataError, KeyError, TypeError):
-        return read_json(notebook, "")["metadata"].get("ragbench")
+        return read_json(notebook, hint="")["metadata"].get("ragbench")
     return None

@@ -146,7 +146,7 @@ class SweepFolder:
         configuration counts as unfinished.
         """
         try:
-            config = read_json(self.path / name / "config.json", "")
+            config = read_json(self.path / name / "config.json", hint="")
         except DataError:
             return {}
         return config if isinstance(config, dict) else {}
@@ -188,9 +188,9 @@ class SweepFolder:
         executed_notebook = staging / f"{name}.ipynb"
         if executed_notebook.is_file():
             executed_notebook.replace(self.failed_notebook(name))
-        self.drop_unfinished(name)
+        self.drop_all_but_journal(name)
 
-    def drop_unfinished(self, name: str) -> None:
+    def drop_all_but_journal(self, name: str) -> None:
         """Remove the files of a run that is not finished, but keep the journal of its answers."""
         self._move_journal(self.staging(name))
         shutil.rmtree(self.staging(name), ignore_errors=True)
@@ -249,7 +249,7 @@ def tables_of(folder: Path) -> list[Path]:
 def _is_json(path: Path) -> bool:
     """Return True if a file is there and whole, as far as its form can tell."""
     try:
-        read_json(path, "")
+        read_json(path, hint="")
     except (OSError, ValueError):
         return False
     return True

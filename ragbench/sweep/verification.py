@@ -185,7 +185,7 @@ def accept(folder: str | Path) -> dict[str, list[str]]:
         raise ConfigError(f"{folder} holds no results; expected the folder of a result, or a sweep")
     changed = {path.name: accept_changes(path) for path in paths}
     for path in paths:
-        # raises for an edited result that cannot be loaded; a notebook's own tables have no rules
+        # raises for an edited result that cannot be loaded; a notebook's own tables have no form to check
         if not tables_of(path):
             load_result(path)
     return changed
@@ -291,7 +291,7 @@ def _read_stored(path: Path) -> _Stored:
     notebook = path.with_name(f"{path.name}.ipynb")
     check_inside(notebook, path.parent)
     try:
-        executed = read_json(notebook, "")
+        executed = read_json(notebook, hint="")
         metadata = executed["metadata"]
         original_cells = []
         for cell in executed["cells"]:
