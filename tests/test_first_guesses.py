@@ -549,6 +549,10 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.make_retriever("bm25", rb.chunk(CORPUS))["q1"],  # type: ignore[index]
         "BM25 is an object, not a dict; ",
     ),
+    "the first of a search": (
+        lambda: rb.make_retriever("bm25", rb.chunk(CORPUS)).search({"q1": "cats"}, 1)[0],  # type: ignore[index]
+        "run has no key 0; its keys are 'q1'",
+    ),
     "a run of a retriever": (
         lambda: rb.retrieve(rb.make_retriever("bm25", rb.chunk(CORPUS)), QUERIES).save("run.trec"),  # type: ignore[attr-defined]
         "which writes its run.trec",

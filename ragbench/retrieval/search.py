@@ -14,9 +14,8 @@ from ragbench.errors import (
     abridged,
     unknown_chunk,
 )
-from ragbench.hints.values import explaining_misuse
 from ragbench.retrieval.queries import Queries, as_queries
-from ragbench.retrieval.ranks import check_k
+from ragbench.retrieval.ranks import check_k, explained_run
 from ragbench.types import Chunk, Retriever, Run, chunks_by_id
 
 
@@ -71,15 +70,7 @@ def retrieve(
         depth = min(4 * depth, len(by_id))
         deeper = _searched_and_checked(retriever, to_search_deeper, depth)
         run = {**run, **deeper}  # deeper results replace earlier ones, in the same order
-    return explaining_misuse(
-        run,
-        "run",
-        **dict.fromkeys(["score", "evaluate", "scores"], "rb.score_run(qrels, run)"),
-        **dict.fromkeys(
-            ["save", "write", "to_trec"],
-            "rb.save(rb.evaluate(data, retriever), folder), which writes its run.trec",
-        ),
-    )
+    return explained_run(run)
 
 
 def _n_documents(chunks: Sequence[Chunk], limit: int) -> int:
