@@ -473,7 +473,8 @@ def _verdicts_among_scores(paired: PairedTables, measure: str) -> list[str]:
     """State that some systems have only 0 and 1 of a measure and the others scores between them: a tool
     that wrote no scores may have written whether each answer passed.
     """
-    binary, graded = [], []
+    binary: list[str] = []  # systems
+    graded: list[str] = []
     for name, values in paired.values.items():
         known = {value for value in values.get(measure, {}).values() if not math.isnan(value)}
         if known:
