@@ -553,6 +553,14 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.make_retriever("bm25", rb.chunk(CORPUS)).search({"q1": "cats"}, 1)[0],  # type: ignore[index]
         "run has no key 0; its keys are 'q1'",
     ),
+    "chunks as a table": (
+        lambda: rb.chunk(CORPUS).head(),  # type: ignore[attr-defined]
+        "chunks is a list; use pd.DataFrame(chunks).head",
+    ),
+    "chunks as a record": (
+        lambda: rb.chunk(CORPUS)[:2].text,  # type: ignore[attr-defined]
+        "use chunks[0], or pd.DataFrame(chunks) as a table",
+    ),
     "a run of a retriever": (
         lambda: rb.retrieve(rb.make_retriever("bm25", rb.chunk(CORPUS)), QUERIES).save("run.trec"),  # type: ignore[attr-defined]
         "which writes its run.trec",

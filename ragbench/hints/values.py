@@ -46,7 +46,7 @@ class _PropertyValue:
             """
             written = self._expression
             try:
-                return self._plain.__getitem__(self, key)
+                item = self._plain.__getitem__(self, key)
             except (KeyError, TypeError) as exc:
                 # a slice is a TypeError before Python 3.12, which can hash it
                 if isinstance(exc, KeyError) and not isinstance(key, slice):
@@ -57,6 +57,8 @@ class _PropertyValue:
                     self, written, name="", calls=self._calls
                 )  # "": no attribute was read
                 raise TypeError(f"{written} is a {self._plain.__name__}; {use}") from None
+            is_part = isinstance(key, slice)
+            return explaining_misuse(item, written, **self._calls) if is_part else item
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         kind = self._plain.__name__
