@@ -84,7 +84,8 @@ def checked_options(cls: type[C]) -> type[C]:
     pydantic checks.
 
     Objects are made with keyword arguments, or with arguments in the order of the fields. Values that
-    cannot work, and names that are no option, raise `OptionsError`.
+    cannot work, and names that are no option, raise `OptionsError`. As in any call, TypeError is raised
+    for more arguments than fields and for an option that is given twice.
     """
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     checked: Any = dataclass(config=config, kw_only=True, repr=False, eq=False)(cls)
@@ -93,7 +94,11 @@ def checked_options(cls: type[C]) -> type[C]:
 
     @wraps(init_by_keyword)
     def init(self: C, *args: Any, **options: Any) -> None:
-        by_position = dict(zip(names, args, strict=False))
+        if len(args) > len(names):
+            raise TypeError(
+                f"{cls.__name__} takes {len(names)} options, but {len(args)} were given"
+            )
+        by_position = dict(zip(names, args, strict=False))  # the other options are given by name
         try:
             init_by_keyword(self, **by_position, **options)
         except ValidationError as exc:
