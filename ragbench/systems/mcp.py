@@ -178,32 +178,36 @@ class McpSystem(RemoteSystem, metaclass=Suggesting):
         return Reply([self.call(self.tool, fill(self._arguments, question_values("probe", query)))])
 
     def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-        """Return the tool's answer; a failed answer if it sends none."""
+        """Return the tool's answer; a failed answer if it sends none.
+
+        During the call the server may ask for completions of a model, which MCP calls sampling. Their
+        tokens and time are in `usage` and `latency_ms`; if some were refused, the answer has a flag.
+        """
         arguments = fill(self._arguments, question_values(query_id, query, **options))
         sampling = self._sampling()
 
         def ask() -> Reply:
             result, seconds = self._pool.call(self.tool, arguments, sampling)
             # with a completion from the reply store the call took less time than a user would wait
-            is_timed = sampling is None or not sampling.cached
+            is_timed = sampling is None or not sampling.any_from_store
             return Reply([result], latency_ms={"total": 1000 * seconds} if is_timed else {})
 
         answer = self.read(query_id, ask)
-        return answer if sampling is None else _with_sampling(answer, sampling)
+        return answer if sampling is None else _with_use_of_model(answer, sampling)
 
     def _sampling(self) -> Sampling | None:
         """Return what answers the requests for samples of one call; None if none are offered."""
         return Sampling(self._llm, self.max_samplings) if self._llm else None
 
 
-def _with_sampling(answer: Answer, sampling: Sampling) -> Answer:
+def _with_use_of_model(answer: Answer, sampling: Sampling) -> Answer:
     """Return an answer with the tokens and the time of the completions that its tool asked for, and
     with a flag if some were refused.
     """
     usage = sampling.usage()
     if usage is not None:
         latency_ms = dict(answer.latency_ms)
-        if not sampling.cached:
+        if not sampling.any_from_store:
             latency_ms["sampling"] = 1000 * usage.latency_s
         answer = replace(answer, usage=usage, latency_ms=latency_ms)
     if sampling.refusals:

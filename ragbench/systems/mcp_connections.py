@@ -59,10 +59,11 @@ class Pool:
         # With sampling each call has a connection to itself, so that tokens and limits belong to
         # the call. A connection to a command is a process, so there is one alone.
         max_connections = 1 if isinstance(self.where, list) else _N_CONNECTIONS
-        self._room: AbstractContextManager[Any] = nullcontext()  # entered for each call
+        # entered for each call; it waits while all connections are in use
+        self._free_connection: AbstractContextManager[Any] = nullcontext()
         if self.samples:
-            self._room = threading.BoundedSemaphore(max_connections)
-        self._opening = threading.Lock()
+            self._free_connection = threading.BoundedSemaphore(max_connections)
+        self._choosing = threading.Lock()  # so that two threads do not open two connections at once
         self._idle: list[_Connection] = []
         # when the server could not be reached the last time, and the reason
         self._unreached = (-math.inf, "")
@@ -117,17 +118,26 @@ class Pool:
         until the block has ended. Otherwise all calls share one, which stays among the idle ones.
         """
         is_shared = not self.samples
-        with self._room:
-            with self._opening:
-                self._idle = [connection for connection in self._idle if not connection.ended]
-                connection = self._idle.pop() if self._idle else self._connect()
+        with self._free_connection:
+            with self._choosing:
+                connection = self._idle_or_new()
                 if is_shared:
-                    self._idle.append(connection)
+                    self._idle.append(connection)  # at once: other calls use it during the block
             try:
                 yield connection
             finally:
                 if not is_shared:
                     self._idle.append(connection)
+
+    def _idle_or_new(self) -> _Connection:
+        """Take a connection that has not ended out of the idle ones, and return it; a new one if none is
+        left.
+        """
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.ended:
+                return connection
+        return self._connect()
 
     def _connect(self) -> _Connection:
         """Return a new, open connection. The older version of the protocol is tried first; if the server
@@ -173,20 +183,25 @@ class Pool:
         return scrubbed(self._message(cause, is_reported, connection.last_words), self.secrets)
 
     def _message(self, cause: BaseException, is_reported: bool, last_words: str) -> str:
-        """Return a failure in words. `is_reported` is True for an error that the server reports,
-        `last_words` is the end of a command's standard error.
+        """Return a failure in words: first what ragbench itself found out, then the server's own error, else
+        that the connection ended.
+
+        Args:
+            cause: the exception.
+            is_reported: True for an error that the server reports.
+            last_words: the end of a command's standard error, for the end of the message.
         """
         where = self.where
         if isinstance(cause, FileNotFoundError) and isinstance(where, list):
             return f"there is no command {where[0]!r}; check server"
-        if isinstance(cause, TimeoutError):
+        if isinstance(cause, TimeoutError):  # of `_session`, while it connects
             return f"no handshake within {self.timeout_s:g} s{last_words}"
-        if isinstance(cause, OutOfBoundsError):
+        if isinstance(cause, OutOfBoundsError):  # a reply is too large, late or redirected
             return str(cause)
         if is_reported:
             return f"the server reports: {cause}"
-        has_code = hasattr(cause, "code")  # the SDK's, of a connection that ended
-        kind = "the connection ended" if has_code else type(cause).__name__
+        is_from_sdk = hasattr(cause, "code")  # with the code `_CLOSED`: the connection ended
+        kind = "the connection ended" if is_from_sdk else type(cause).__name__
         at_address = f" at {where}" if isinstance(where, str) else ""
         return f"{kind}{at_address}: {cause}{last_words}"
 

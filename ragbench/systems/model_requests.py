@@ -68,7 +68,7 @@ class Sampling:
         )
 
     @property
-    def cached(self) -> bool:
+    def any_from_store(self) -> bool:
         """Return True if a completion came from the reply store: its time then tells nothing."""
         return any(completion.cached for completion in self.completions)
 
