@@ -22,8 +22,9 @@ _Path = tuple[str, ...]
 
 
 class _Claim(NamedTuple):
-    """The document that a path may name, how well it names it (0, by id, is best), and the longest
-    path of the passage that ends in this one.
+    """The document that a path of a passage may name, how well it names it (0, by id, is best), and the
+    full path: the longest path of the same passage that ends in this one. ("a.md" and
+    "/data/docs/a.md" of one passage are one file of the system.)
     """
 
     level: int
@@ -68,13 +69,17 @@ def match_file_names(
     """Return passage -> (id of its document, `BY_PATH` or `BY_FILE_NAME`), for passages that name
     a document by a path and not by its id.
 
-    A path names the document whose id is the same path. Otherwise it names the document whose id ends
-    in the path, or with whose id the path ends, in two parts or more; the longest such id counts.
-    Otherwise it names the only document with its file name, or else the only one with its stem (the
-    file name without its extension). A number without an extension is not a file name.
+    A path names the document of the first rule that fits, or none if this rule fits several:
 
-    If two paths of the system would name one document, the better one counts; if they are equally
-    good, neither counts.
+    1. The id of the document is the same path.
+    2. One is the end of the other, and has two parts or more: "/data/docs/a.md" names "docs/a.md",
+       and "docs/a.md" names "wiki/docs/a.md". The longest common end counts.
+    3. The file names are equal: "old/b.md" names "new/b.md". (A number without an extension, "7", is
+       not a file name.)
+    4. The stems, which are file names without an extension, are equal: "b.pdf" names "b.md".
+
+    If two files of the system would name one document, the better rule counts (1 and 2 are equally
+    good), and by equal rules neither. A file counts most if a passage of it names the document by id.
 
     Args:
         known: every passage -> the document that it names by id, "" if it names none.
@@ -97,6 +102,7 @@ def match_file_names(
         claims = _claims(paths, documents)
         named_by_id = known[passage]
         if named_by_id:
+            # certain, by the best level: no path of another file counts for this document
             claims_to_it = [claim for claim in claims if claim.doc_id == named_by_id]
             rivals[named_by_id] += [claim._replace(level=_ID) for claim in claims_to_it]
         elif claims:
@@ -111,8 +117,8 @@ def match_file_names(
 
 
 def _is_best(claim: _Claim, rivals: Iterable[_Claim]) -> bool:
-    """Return True if no other path claims the same document as well as this one, or better; `rivals`
-    are all claims to the document.
+    """Return True if no other file of the system claims the document as well as this claim, or better;
+    `rivals` are all claims to the document.
     """
     equal_or_better = {rival.full_path for rival in rivals if rival.level <= claim.level}
     return equal_or_better == {claim.full_path}
@@ -143,7 +149,8 @@ def _claims(
         named = _document_of(path, documents.get(_stem(path), []))
         if named is not None:
             level, doc_id = named
-            claims.append(_Claim(level, doc_id, _full_path(path, paths)))
+            full_path = _longest_ending_in(path, paths)
+            claims.append(_Claim(level, doc_id, full_path))
     return claims
 
 
@@ -158,9 +165,9 @@ def _paths(passage: Passage) -> list[_Path]:
     return list(dict.fromkeys(path for path in paths if path))
 
 
-def _full_path(path: _Path, paths: Iterable[_Path]) -> _Path:
-    """Return the longest of the paths that end in this one."""
-    return max((each for each in paths if _ends_in(each, path)), key=len)
+def _longest_ending_in(end: _Path, paths: Iterable[_Path]) -> _Path:
+    """Return the longest of the paths that end in `end`, which is one of them."""
+    return max((path for path in paths if _ends_in(path, end)), key=len)
 
 
 def _ends_in(path: _Path, end: _Path) -> bool:

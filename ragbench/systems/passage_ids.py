@@ -5,7 +5,7 @@ twice.
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ragbench.systems.context_parser import ParsedContext
 from ragbench.types import Answer, Passage
@@ -77,6 +77,9 @@ def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dic
     Contexts are equal if the system gave them the same id, and their texts are the same. The ids here may
     have got a number later: "a~2" if the system used "a" twice (see `passages_of`), or "a~~2" if several
     answers have different texts under "a" (see `match_passages`). These numbers are removed first.
+
+    >>> first_equal_ids(["a", "a~2", "a~3"], [Passage("a", "x"), Passage("a~2", "x"), Passage("a~3", "y")])
+    {'a': 'a', 'a~2': 'a', 'a~3': 'a~3'}
     """
     text_of = {passage.passage_id: passage.text for passage in passages}
     id_in_answer = {context: _RENAMED.sub("", context) for context in contexts}
@@ -84,20 +87,28 @@ def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dic
     first_with: dict[tuple[str, str], str] = {}  # (the system's own id, text) -> context
     first_of = {}
     for context, passage_id in id_in_answer.items():
-        own_id = _NUMBERED.sub("", passage_id)
-        # "a~2" without an "a" is an id that the system chose itself
-        if own_id not in ids_in_answer:
-            own_id = passage_id
+        own_id = _without_number(passage_id, ids_in_answer)
         key = (own_id, text_of.get(context, ""))
         first_of[context] = first_with.setdefault(key, context)
     return first_of
 
 
+def _without_number(passage_id: str, ids: Collection[str]) -> str:
+    """Return "a" for the id "a~2" if "a" is among the ids of the same answer; without it "a~2" is an id
+    that the system chose itself, and is returned. So is an id without a number.
+    """
+    id_before_number = _NUMBERED.sub("", passage_id)
+    return id_before_number if id_before_number in ids else passage_id
+
+
 def cited_id(citation: str | int, ids: Sequence[str]) -> str:
     """Return the id of the context that a citation means by its id or its number from 1.
 
-    `ids` has "" for an empty context. A number that no context has is kept as "invalid:7"; a text
-    that is neither an id nor a number is returned as it is.
+    A number that no context has is kept as "invalid:7", and so is the number of an empty context,
+    whose id in `ids` is "". A text that is neither an id nor a number is returned as it is.
+
+    >>> cited_id(1, ["a", ""]), cited_id("2", ["a", ""]), cited_id("rail", ["a", ""])
+    ('a', 'invalid:2', 'rail')
     """
     text = str(citation)
     if text and text in ids:

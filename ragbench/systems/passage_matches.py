@@ -21,11 +21,18 @@ relevant.
 """
 
 _MIN_CHARACTERS = 40  # of a passage that is not a whole chunk; a shorter one is in too many places
-_MAX_HOLDERS = 3
+_MAX_HOLDERS = 3  # documents that may hold a text that counts
 _MAX_SINGLE = float(np.finfo(np.float32).max)
 _NOT_ATTRIBUTABLE = Place((Span("", 0, 0),), "not attributable")
 _BY_NAME = (BY_ID, BY_PATH, BY_FILE_NAME)
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
+
+
+class _Excerpt(NamedTuple):
+    """The text of a passage, and its place in a document."""
+
+    text: str
+    span: Span
 
 
 class _Excerpts:
@@ -34,22 +41,23 @@ class _Excerpts:
     """
 
     def __init__(self) -> None:
-        # passage_id -> (text, place in its document) -> 0 for the first excerpt, 1 for the next, ...
-        self._numbers: dict[str, dict[tuple[str, Span], int]] = {}
+        # passage_id -> excerpt -> 0 for the first excerpt under this id, 1 for the next, ...
+        self._numbers: dict[str, dict[_Excerpt, int]] = {}
 
     def id_of(self, passage: Passage, span: Span) -> str:
         """Return the id of the excerpt in a passage: the passage's own id for the first excerpt under
         this id, else an id such as "p~~2".
         """
         numbers = self._numbers.setdefault(passage.passage_id, {})
-        number = numbers.setdefault((passage.text, span), len(numbers))
+        number = numbers.setdefault(_Excerpt(passage.text, span), len(numbers))
         return _id_of_excerpt(passage.passage_id, number)
 
     def chunks(self, corpus: Mapping[str, Document]) -> list[Chunk]:
         """Return a chunk for each excerpt whose text was found in a document."""
         chunks = []
-        for passage_id, numbers in self._numbers.items():
-            for (_, span), number in numbers.items():
+        for passage_id, number_of_excerpt in self._numbers.items():
+            for excerpt, number in number_of_excerpt.items():
+                span = excerpt.span
                 if span.start < span.end:
                     chunk_id = _id_of_excerpt(passage_id, number)
                     text = _text(span, corpus)
@@ -58,6 +66,7 @@ class _Excerpts:
 
 
 def _id_of_excerpt(passage_id: str, number: int) -> str:
+    """Return the id of the excerpt of that number (from 0) under a passage's id: "p", then "p~~2"."""
     return f"{passage_id}~~{number + 1}" if number else passage_id
 
 
@@ -69,9 +78,8 @@ class PassageMatches(NamedTuple):
     passage that two or three documents hold counts for the least relevant of them. `chunks` are the passages
     as spans of the documents, for the measures on evidence. `counts` has how many passages were
     matched "by id", "by path", "by file name", "exact", "white space", "fuzzy", how many were "not
-    attributable", and of how many "several" documents hold the text. `is_foreign` states that there
-    are passages and relevant documents, and that no document holds any of the passages, by name or
-    by text.
+    attributable", and of how many "several" documents hold the text. `is_foreign` is True if
+    there are passages and judged documents, but no passage names a document or has its text in one.
     """
 
     answers: list[Answer]
@@ -89,9 +97,10 @@ def match_passages(
 ) -> PassageMatches:
     """Find the document of the dataset behind each passage of the answers, in the first of these ways:
 
-    1. `doc_id`, the passage's id, a further name of its document (`sources`) or a text without id is
-       the id of a document (maybe with "#..." or "~..." after it), or an id in the qrels, or a
-       system's id in `known_as` (a system's id -> ours, as `ingest` returns them).
+    1. The passage names the document by its id: as `doc_id`, as its own id, among its `sources`
+       (further names of its document), or as its text, if it came without an id of its own. "#..."
+       or "~..." may follow the id. Ids are those in the corpus and in the qrels, and the system's
+       ids in `known_as` (a system's id -> ours, as `ingest` returns them).
     2. The passage names a document by its path, or by its file name or stem where these are unique
        (`match_file_names`).
     3. A document holds the text exactly.
@@ -141,13 +150,14 @@ def match_passages(
         answers_with_documents.append(
             _with_documents(answer, passages_of_answer, spans, excerpts, corpus)
         )
-    no_document_holds_any = set(places.values()) == {NOWHERE}
+    no_document_has_any = set(places.values()) == {NOWHERE}
+    has_judged_documents = any(grades.values())
     return PassageMatches(
         answers_with_documents,
         run,
         excerpts.chunks(corpus),
         _counts([place_of[passage] for passage in passages]),
-        is_foreign=no_document_holds_any and any(grades.values()),
+        is_foreign=no_document_has_any and has_judged_documents,
     )
 
 
@@ -213,8 +223,9 @@ def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
     """Return the passages of an answer's contexts, in their order. They have no scores, so that the same
     passage in several answers is equal.
 
-    Some systems return ids of documents alone. Such an id was read as a text, and the passage got an id
-    that is made from this text. Here the text becomes the id of the passage again, and its text "".
+    Some systems return ids of documents alone. Such an id, "rail", was read as a text, and the passage
+    got an id that is made from this text: "text-fdf0d7533af5". Here the text becomes the id of the
+    passage again, and its text "".
 
     Args:
         answer: the answer of a system.
@@ -229,7 +240,8 @@ def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
         made_id = text_id(passage.text)
         is_bare_id = passage_id.startswith(made_id) and _is_name(text, names)
         if is_bare_id:
-            real_id = passage_id.replace(made_id, text)  # it may have a number after it
+            # the number of an id that came twice stays: "text-fdf0d7533af5~2" becomes "rail~2"
+            real_id = passage_id.replace(made_id, text)
             passage = replace(passage, passage_id=real_id, text="")
         passages.append(passage)
     return passages
@@ -251,10 +263,14 @@ def _place_of(
     names: Mapping[str, str],
     texts: Texts,
 ) -> Place:
-    """Return where a passage is: in the document that it names, else where its text is; `NOWHERE` if it
-    names no document, and no document holds its text.
+    """Return where a passage is: the first of these that applies.
 
-    A named document that does not hold the text gets a span without characters.
+    - It names a document: there; the span has no characters (0, 0) if the text is not in the document.
+    - It has a text: in the documents that hold the text, or `NOWHERE`.
+    - Its id is that of a labelled chunk: in an unknown document, a span with the `doc_id` "".
+    - Otherwise `NOWHERE`.
+
+    Without a corpus, every passage names a document: by its `doc_id`, or else by its own id.
 
     Args:
         doc_id: the document that the passage names; "" for none.
@@ -264,16 +280,15 @@ def _place_of(
     """
     if not corpus:  # the system's ids are taken as ids of documents
         doc_id = doc_id or passage.doc_id or passage.passage_id
-    if not doc_id and passage.text.strip():
+    if doc_id:
+        start, end = 0, 0
+        if doc_id in corpus:
+            start, end = _range_in_document(passage, doc_id, corpus, texts)
+        return Place((Span(doc_id, start, end),), how)
+    if passage.text.strip():
         return texts.find(passage.text)
-    # the id of a labelled chunk is a known name, too, but of no known document
-    has_known_name = doc_id != "" or passage.passage_id in names
-    if not has_known_name:
-        return NOWHERE
-    start, end = 0, 0
-    if doc_id in corpus:
-        start, end = _range_in_document(passage, doc_id, corpus, texts)
-    return Place((Span(doc_id, start, end),), how)
+    is_labelled_chunk = passage.passage_id in names
+    return Place((Span("", 0, 0),), BY_ID) if is_labelled_chunk else NOWHERE
 
 
 def _range_in_document(
@@ -298,21 +313,23 @@ def _places_that_count(
 ) -> dict[Passage, Place]:
     """Return passage -> its place; `_NOT_ATTRIBUTABLE` for a passage whose document is not certain.
 
-    The document is certain if the passage names it. Otherwise three documents at most must hold the
-    text, and it must have 40 characters or be a whole chunk: it must lie between borders of its
-    document, or of longer passages that were returned.
+    A document that the passage names is certain. Documents that hold its text are certain if they are
+    three at most, and the text has 40 characters or is a whole chunk (`_is_whole_chunk`).
     """
-    in_few_documents: dict[Passage, Place] = {}  # in one, two or three
-    spans_of_long: set[Span] = set()
+    named: dict[Passage, Place] = {}
+    in_few_documents: dict[Passage, Place] = {}  # not named; one, two or three hold the text
     for passage, place in places.items():
-        if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS:
+        if place.how in _BY_NAME:
+            named[passage] = place
+        elif place != NOWHERE and len(place.holders) <= _MAX_HOLDERS:
             in_few_documents[passage] = place
-            if _is_long(passage):
-                spans_of_long.update(place.holders)
-    counted = dict.fromkeys(places, _NOT_ATTRIBUTABLE)
+    spans_of_long: set[Span] = set()  # their ends are borders of chunks
+    for passage, place in (named | in_few_documents).items():
+        if _is_long(passage):
+            spans_of_long.update(place.holders)
+    counted = dict.fromkeys(places, _NOT_ATTRIBUTABLE) | named
     for passage, place in in_few_documents.items():
-        is_named = place.how in _BY_NAME
-        if is_named or _is_long(passage) or _is_whole_chunk(place, corpus, spans_of_long):
+        if _is_long(passage) or _is_whole_chunk(place, corpus, spans_of_long):
             counted[passage] = place
     return counted
 
@@ -325,8 +342,8 @@ def _is_long(passage: Passage) -> bool:
 def _is_whole_chunk(
     place: Place, corpus: Mapping[str, Document], other_spans: Collection[Span]
 ) -> bool:
-    """Return True if a passage lies between borders in one of the documents that hold it: the ends of
-    the document, or of other passages that were returned.
+    """Return True if a passage fills the gap between two borders in one of the documents that hold it. A
+    border is an end of the document, or of another passage that was returned (`other_spans`).
     """
     for span in place.holders:
         neighbours = [other for other in other_spans if other.doc_id == span.doc_id]
