@@ -54,7 +54,7 @@ def _confirmed(yes: bool) -> bool:
 
     if yes:
         os.environ["RAGBENCH_YES"] = "1"  # also for the processes of a sweep
-        consent.shown_to_user = True
+        consent.prints_uses = True
     return yes
 
 

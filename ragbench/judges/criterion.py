@@ -18,7 +18,7 @@ from ragbench.extension import check_call, imported, object_name
 from ragbench.files import bundled, expanded, read_toml
 from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.registry import Measure, declare
-from ragbench.testsets.snapshot import as_at_start
+from ragbench.testsets.snapshot import as_at_sweep_start
 from ragbench.types import Answer, Case
 
 Function = Callable[[Case, Answer, Sequence[str]], Any]
@@ -461,7 +461,7 @@ def _criteria_of_file(path: Path) -> list[Criterion]:
         ConfigError: the file cannot be read, or has no criterion or a wrong one.
     """
     tables = read_toml(
-        as_at_start(path), _HINT, missing=f"there is no file of criteria {path}; {_HINT}"
+        as_at_sweep_start(path), _HINT, missing=f"there is no file of criteria {path}; {_HINT}"
     )
     if not tables:
         raise ConfigError(f"{path} has no criterion; {_HINT}")

@@ -19,8 +19,8 @@ from ragbench.files import LineFile
 from ragbench.store import digest
 from ragbench.systems.credentials import variables_in
 
-shown_to_user = False
-"""Whether what is used under RAGBENCH_YES is printed; the commands set it, runs of notebooks must
+prints_uses = False
+"""True if what is used under RAGBENCH_YES is printed; the commands set it, runs of notebooks must
 not.
 """
 
@@ -41,6 +41,8 @@ def ask_consent(path: Path, table: Mapping[str, Any]) -> None:
 def confirm_content(subject: str, uses: str, content: str, command: str) -> None:
     """Ask for consent to something with this content, unless it was given before.
 
+    RAGBENCH_YES is consent to all: nothing is asked, and with `prints_uses` the use is printed.
+
     Args:
         subject: the file, or other thing, that is used.
         uses: a verb and its object: what happens when it is used.
@@ -52,7 +54,7 @@ def confirm_content(subject: str, uses: str, content: str, command: str) -> None
     """
     note = printable(f"{subject} {uses}")
     if _is_given_to_all():
-        if shown_to_user:
+        if prints_uses:
             sys.stderr.write(f"{note}\n")
         return
     book = _book()

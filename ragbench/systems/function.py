@@ -37,7 +37,7 @@ class Asker(TypedDict, total=False):
     history: Sequence[Message]
 
 
-_NO_ONE = Asker(user_roles=(), history=())
+_NO_ROLES_OR_HISTORY = Asker(user_roles=(), history=())
 """The options for a question alone."""
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class FunctionSystem(metaclass=Suggesting):
 
     def returned(self, query: str, **options: Unpack[Asker]) -> Any:
         """Return the value of the function as it is; its exceptions pass."""
-        asker = keywords(self._function, **_NO_ONE | options)
+        asker = accepted_options(self._function, **_NO_ROLES_OR_HISTORY | options)
         returned = self._function(query, **asker)
         is_asynchronous = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
         if is_asynchronous:
@@ -238,7 +238,9 @@ def _check_arguments(function: Callable[..., Any], name: str) -> None:
     except (TypeError, ValueError):  # some built-in functions have no signature
         return
     try:
-        signature.bind("question", **keywords(function, **_NO_ONE))
+        # a function with parameters `user_roles` and `history` is called with these, too
+        options = accepted_options(function, **_NO_ROLES_OR_HISTORY)
+        signature.bind("question", **options)
     except TypeError as exc:
         raise ConfigError(
             f"{name}{signature} cannot be called with a question alone: {exc}; pass a function of the "
@@ -246,12 +248,14 @@ def _check_arguments(function: Callable[..., Any], name: str) -> None:
         ) from None
 
 
-def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return the options that a function takes as keywords; all options if one of its parameters has the
-    type `Asker`, as in `**options: Unpack[Asker]`.
+def accepted_options(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """Return those of the `options` that a function has a parameter for; all options if one of its
+    parameters has the type `Asker`, as in `**options: Unpack[Asker]`.
 
-    >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
-    ({'history': ()}, {})
+    >>> accepted_options(lambda question, history: question, history=(), user_roles=())
+    {'history': ()}
+    >>> accepted_options(print, history=())
+    {}
     """
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -16,7 +16,7 @@ from ragbench.extension import imported, source_file
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.generation import check_llm
 from ragbench.llms import check_servers, listens
-from ragbench.metrics.trec import SUFFIXES
+from ragbench.metrics.trec import SUFFIXES as RUN_SUFFIXES
 from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever, makes_retriever
 from ragbench.systems.consent import ask_consent
 from ragbench.systems.credentials import OptionsError, one_line, problems_of
@@ -26,7 +26,7 @@ from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.testsets.fields import TABLES
-from ragbench.testsets.snapshot import as_at_start
+from ragbench.testsets.snapshot import as_at_sweep_start
 from ragbench.types import Dataset, System
 
 _FORMS = (
@@ -40,7 +40,7 @@ _WITHOUT_SCHEME = re.compile(r"[\w.-]+:\d+(/|$)")  # localhost:8000/ask
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _KINDS = ("pipeline", "http", "mcp")
 
-RECORDED_SUFFIXES = (".jsonl", ".json", *TABLES, *SUFFIXES)
+RECORDED_SUFFIXES = (".jsonl", ".json", *TABLES, *RUN_SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
 
 
@@ -178,15 +178,15 @@ def names_own_retriever(spec: str) -> bool:
 
 def system_digest(spec: str, folder: str | Path = "") -> str:
     """Return the SHA-256 of the name of a system and of the code that it stands for: the content of its
-    file, or the source of its module.
+    file, or the source of its module. Without such a file it is the SHA-256 of the name alone.
     """
     path: Path | None = Path(folder) / expanded(spec)
     if is_object_name(spec):
         path = source_file(spec, folder)  # None: the module has none
     content = b""
-    with suppress(OSError):  # loading it names the reason
+    with suppress(OSError):  # a file that cannot be read: loading the system raises the error
         if path is not None and os.path.isfile(path):
-            content = as_at_start(path).read_bytes()
+            content = as_at_sweep_start(path).read_bytes()
     return hashlib.sha256(spec.encode() + b"\n" + content).hexdigest()
 
 
@@ -194,7 +194,7 @@ def read_table(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the kind of a system ("pipeline", "http" or "mcp") and its options, from the one table of
     its TOML file.
     """
-    tables = read_toml(as_at_start(path), f"a system is {_FORMS}")
+    tables = read_toml(as_at_sweep_start(path), f"a system is {_FORMS}")
     for kind in tables:
         if kind not in _KINDS:
             raise ConfigError(f"{path}: {unknown('table', kind, _KINDS)}")
@@ -236,7 +236,8 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
     try:
         check_retriever(spec)
     except ConfigError as exc:
-        if spec.partition(":")[0] in RETRIEVERS:  # only its model is missing
+        is_known_retriever = spec.partition(":")[0] in RETRIEVERS
+        if is_known_retriever:  # "dense:no-such-model": the error already names what is wrong
             raise
         if path.suffix == ".py":
             raise ConfigError(
@@ -271,16 +272,18 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
         toml = path.read_text(encoding="utf-8-sig")
         with_lines = []
-        for keys, problem in problems:
+        for keys, problem in problems:  # `keys` lead to the value in the table
             line = toml_line(toml, (kind, *keys))
             with_lines.append((keys, f"line {line}, {problem}"))
         raise ConfigError(f"{path}, [{kind}]: {one_line(with_lines)}") from None
 
-    check_llm(table.get("llm") or table.get("sampling") or "extractive")
+    model = table.get("llm") or table.get("sampling")  # of [pipeline], of [mcp]
+    if model:
+        check_llm(model)  # its name and its key; whether its server runs matters when it is made
 
     def make_system(dataset: Dataset) -> System:
         if kind == "pipeline":
-            return Pipeline(dataset, **system_or_options.model_dump())
+            return Pipeline(dataset, **system_or_options.model_dump())  # checks the server of `llm`
         check_servers(table.get("sampling") or "")
         return system_or_options  # type: ignore[no-any-return]
 

@@ -19,7 +19,7 @@ from ragbench.errors import ConfigError, DataError, FailureKind, warn_user
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import TIMEOUT_S, active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
-from ragbench.systems.function import Asker, attempt, failed, keywords
+from ragbench.systems.function import Asker, accepted_options, attempt, failed
 from ragbench.types import TURN_MARK, Answer, Case, Dataset, System
 
 _ANSWER = TypeAdapter(Answer)
@@ -110,7 +110,7 @@ def _ask_at_once(
     """Return query_id -> the answer of a system with `answer_many`, which gets the options
     that it takes.
     """
-    accepted = keywords(system.answer_many, **options)
+    accepted = accepted_options(system.answer_many, **options)
     return {answer.query_id: answer for answer in system.answer_many(queries, **accepted)}
 
 
@@ -160,7 +160,7 @@ def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker])
         dry_run.note_question(system.name)
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
     start = time.perf_counter()
-    accepted = keywords(system.answer, **options)
+    accepted = accepted_options(system.answer, **options)
     answer = attempt(query_id, system.name, lambda: system.answer(query_id, query, **accepted))
     total_ms = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total_ms})

@@ -12,12 +12,13 @@ from ragbench.files import expanded, read_json
 from ragbench.folding import normal
 from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.metrics.ranking_measures import ranking
-from ragbench.metrics.trec import SUFFIXES, read_run
+from ragbench.metrics.trec import SUFFIXES as RUN_SUFFIXES
+from ragbench.metrics.trec import read_run
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
 from ragbench.testsets.fields import IDS, QUESTIONS, outputs_of
-from ragbench.testsets.other_tools import other_form, records
-from ragbench.testsets.snapshot import as_at_start
+from ragbench.testsets.other_tools import form_of_other_tool, records
+from ragbench.testsets.snapshot import as_at_sweep_start
 from ragbench.types import RETRIEVAL_ONLY, Answer
 
 
@@ -49,18 +50,19 @@ class RecordedSystem(metaclass=Suggesting):
     ) -> None:
         """Read the recorded answers of a file, or take those that are given as objects or tables."""
         self._answers: dict[str, Answer] = {}  # by id or, without an id, by question
-        # (question, 2 for the second time that it is asked, ...) -> answer
-        self._repeated: dict[tuple[str, int], Answer] = {}
+        # (question, 2) -> its second answer without an id, and so on; the first one is in `_answers`
+        self._later_answers: dict[tuple[str, int], Answer] = {}
         self._is_run = False  # of a retriever, which writes no answers
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
-            self._read_file(as_at_start(expanded(source)))
+            self._read_file(as_at_sweep_start(expanded(source)))
         else:
             self.name = name or "recorded"
             for answer in source:
                 if isinstance(answer, Answer):
                     self._keep(answer.query_id, answer)
                 else:
+                    # `outputs_of` leaves out labels, and calls the fields "answer" and "contexts"
                     self._keep_record(outputs_of(answer))
 
     def __repr__(self) -> str:
@@ -80,8 +82,8 @@ class RecordedSystem(metaclass=Suggesting):
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
         """Return the recorded answers to these questions (query_id -> text), in their order.
 
-        Answers that were recorded without an id are found by the text of the question. If a text was
-        recorded several times, its second answer is for the second question with this text.
+        An answer that was recorded under the id of the question comes first. Other answers are found by
+        the text of the question: the second answer to a text is for the second question with it.
 
         Raises:
             DataError: a text is asked, but less often than it was recorded.
@@ -91,12 +93,13 @@ class RecordedSystem(metaclass=Suggesting):
         for query_id, query in queries.items():
             text = _folded(query)
             n_asked[text] += 1
-            repeated = self._repeated.get((text, n_asked[text]))
-            if repeated is not None and query_id not in self._answers:
-                answers.append(replace(repeated, query_id=query_id))
+            later_answer = self._later_answers.get((text, n_asked[text]))
+            has_answer_by_id = query_id in self._answers
+            if later_answer is not None and not has_answer_by_id:
+                answers.append(replace(later_answer, query_id=query_id))
             else:
                 answers.append(self.answer(query_id, query))
-        for text, number in self._repeated:
+        for text, number in self._later_answers:
             # answers to texts that are not asked at all may belong to other questions
             was_asked_less_often = 0 < n_asked[text] < number
             if was_asked_less_often:
@@ -119,11 +122,11 @@ class RecordedSystem(metaclass=Suggesting):
         Raises:
             DataError: the file holds no answer, or a record of it cannot be read.
         """
-        if path.suffix in SUFFIXES:
+        if path.suffix in RUN_SUFFIXES:
             self._read_run(path)
             return
         unit = "line" if path.suffix == ".jsonl" else "record"
-        for number, record in records(path, other_form(path)):
+        for number, record in records(path, form_of_other_tool(path)):
             with located(f"{path}, {unit} {number}"):
                 self._keep_record(outputs_of(record))
         timings_path = path.with_name("timings.json")
@@ -182,9 +185,9 @@ class RecordedSystem(metaclass=Suggesting):
         if not is_text:
             raise DataError(_message_of_second_answer(key))
         number = 2
-        while (key, number) in self._repeated:
+        while (key, number) in self._later_answers:
             number += 1
-        self._repeated[key, number] = answer
+        self._later_answers[key, number] = answer
 
 
 def _id(value: Any) -> str:

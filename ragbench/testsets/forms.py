@@ -66,10 +66,10 @@ from ragbench.testsets.located_data import (
     read_bytes,
 )
 from ragbench.testsets.other_tools import (
+    form_of_other_tool,
     form_of_row,
     form_of_value,
     numbered_rows,
-    other_form,
     records,
     rows_of_value,
 )
@@ -185,7 +185,7 @@ def form_of(path: str | Path) -> str:
         raise DataError(f"{testset} is not a test set; expected {_EXPECTED}")
     if testset.is_dir():
         return "table" if any((testset / file).is_file() for file in _SAVED) else "perspectives"
-    return other_form(testset) or SUFFIXES[testset.suffix.lower()]
+    return form_of_other_tool(testset) or SUFFIXES[testset.suffix.lower()]
 
 
 def suffix_form(path: str | Path) -> str:

@@ -26,7 +26,7 @@ from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
 from ragbench.files import parse_json
 from ragbench.testsets.problems import Problem, field_name
-from ragbench.testsets.snapshot import as_at_start
+from ragbench.testsets.snapshot import as_at_sweep_start
 
 Keys = tuple[str | int, ...]
 
@@ -96,7 +96,7 @@ class Record:
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a file, without a byte order mark."""
     try:
-        return as_at_start(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+        return as_at_sweep_start(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as exc:
         raise DataError(
             f"{path} could not be read: {exc.strerror or exc}; check that it is there and readable"

@@ -59,7 +59,7 @@ _PARTS_OF_PASSAGE = {"id": PASSAGE_IDS, "text": PASSAGES, "score": PASSAGE_SCORE
 """Part of a retrieved passage -> the names that its column may have."""
 
 
-def other_form(path: Path) -> str:
+def form_of_other_tool(path: Path) -> str:
     """Return the form of a file of another tool: the name of the tool ("promptfoo", "traces",
     "deepeval", ...), which its fields show, or "table" for rows of no known tool.
 
@@ -86,7 +86,7 @@ def other_form(path: Path) -> str:
 
 
 def form_of_value(content: Any, questions: Any = None) -> str:
-    """Return the form of a JSON or YAML file by its value, in the words of `other_form`: the tool that
+    """Return the form of a JSON or YAML file by its value, as `form_of_other_tool` names it: the tool that
     wrote it, "table" for records of no known tool; "" for ragbench's own forms and for any other value.
 
     Args:
@@ -126,7 +126,7 @@ def form_of_row(row: Mapping[str, Any]) -> str:
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number (from 1) and the fields of every record of a file.
 
-    `form` is what `other_form` returns: the tool that wrote the file, "" for ragbench's own lines.
+    `form` is as `form_of_other_tool` names it: the tool that wrote the file, "" for ragbench's own lines.
 
     Raises:
         DataError: the file does not have the form.

@@ -34,9 +34,9 @@ def take_snapshot(
         (folder / _DATASET).write_text(json.dumps(record), encoding="utf-8")
 
 
-def as_at_start(path: Path) -> Path:
-    """Return the copy of a file in a run of a sweep; the file itself outside of one, or without a
-    copy.
+def as_at_sweep_start(path: Path) -> Path:
+    """Return the copy that a sweep took of a file at its start, in a run of this sweep. Outside of one,
+    or without a copy, return the file itself.
     """
     folder = os.environ.get(SNAPSHOT_VARIABLE)
     if not folder:

@@ -106,7 +106,7 @@ def test_copies_are_read_in_place_of_files_and_only_of_these(
     monkeypatch.setenv(snapshot.SNAPSHOT_VARIABLE, str(copies))
     assert system_digest("answers.jsonl", folder) == digest
     assert RecordedSystem(answers).answer("q1", "?").text == "They do."
-    assert snapshot.as_at_start(folder / "other.yaml") == folder / "other.yaml"
+    assert snapshot.as_at_sweep_start(folder / "other.yaml") == folder / "other.yaml"
 
 
 def test_what_changed_since_the_last_run_is_said_and_run_again(folder: Path) -> None:

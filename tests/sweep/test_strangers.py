@@ -90,7 +90,7 @@ def stranger(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Str
 
 def forget(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAGBENCH_YES", raising=False)
-    monkeypatch.setattr(consent, "shown_to_user", False)
+    monkeypatch.setattr(consent, "prints_uses", False)
     monkeypatch.setattr(consent, "_book", lambda: folder / "confirmed.txt")
 
 

@@ -32,7 +32,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A system that starts a command; nothing is confirmed yet."""
     monkeypatch.delenv("RAGBENCH_YES")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(consent, "shown_to_user", False)
+    monkeypatch.setattr(consent, "prints_uses", False)
     path = tmp_path / "app.toml"
     path.write_text(MCP.format(mark=tmp_path / "started"), encoding="utf-8")
     return path
