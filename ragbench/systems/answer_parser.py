@@ -69,17 +69,21 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
 
     A text is the answer. A list, a data frame or one document is contexts. A pair of a text and a
     list is both. A stream is read to its end: texts, messages and answers in pieces are joined. Of
-    a table or an object are read `answer` (or `text`, `response`, `generated_answer`,
-    `predicted_answer`, `generation`, `result`), `contexts` (or `context`, `retrieved_contexts`,
-    `sources`, `results`, `source_documents`, `source_nodes`, `documents`, `hits`, `points`,
-    `matches`, `objects`; names in any spelling; in rank order, each a text, a table with `id`,
-    `text`, `score`, `doc_id`, a row `(id, text, score)`, or
-    a document as LangChain, LlamaIndex and search engines give them), `citations`, `flags`,
-    `outcome`, `confidence`, `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage
-    -> ms), `calls` (of tools and searches: `name`, `query`, `contexts`) and `error`; other fields
-    are ignored. Where an answer is not among them it is looked for in a chat's reply (`content`,
-    `choices`), a graph's state (`messages`) and the results of Haystack's components. In a record
-    with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
+    a table or an object these fields are read; their names may have any spelling:
+
+    - `answer` (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`, `result`);
+    - `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`, `source_documents`,
+      `source_nodes`, `documents`, `hits`, `points`, `matches`, `objects`), best first. Each is a text, a
+      table with `id`, `text`, `score`, `doc_id`, a row `(id, text, score)`, or a document of LangChain,
+      LlamaIndex or a search engine;
+    - `calls` of tools and searches: `name`, `query`, `contexts`;
+    - `usage`: `model`, `input_tokens`, `output_tokens`;
+    - `latency_ms`: stage -> ms;
+    - `citations`, `flags`, `outcome`, `confidence`, `error`.
+
+    Without an answer there, one is looked for in a chat's reply (`content`, `choices`), a graph's state
+    (`messages`) and the results of Haystack's components. ragbench itself stores an answer as `text`,
+    and the ids of its contexts in `contexts`: they are read as ids if `text` is there and `answer` is not.
 
     An empty context ("", null, NaN) is left out, as is a score that is not finite; both are counted
     in `notes`. A field for the answer that is empty or null is an empty answer. A list or a table
@@ -138,12 +142,14 @@ def _filled(record: Mapping[str, Any]) -> dict[str, Any]:
     fields = {}
     for name, value in record.items():
         is_answer = name in ("answer", "text")
-        if is_missing(value) or (is_empty(value) and not is_answer):
+        if is_missing(value):  # None and NaN, but not ""
+            continue
+        if is_empty(value) and not is_answer:  # "" and white space, too
             continue
         if name in ("contexts", "citations", "flags"):
-            value = read_list(value)
+            value = read_list(value)  # "['a', 'b']" -> ["a", "b"]; a plain text "a" -> ["a"]
         if name in ("usage", "latency_ms", "calls") and isinstance(value, str):
-            value = read_cell(value)
+            value = read_cell(value)  # '{"total": 3}' -> {"total": 3}; a plain text stays a text
         if name == "citations" and _has_tables(value):
             continue  # the tables are passages; citations are read from the text
         fields[name] = value
@@ -208,9 +214,11 @@ def _citations(
 ) -> tuple[str, ...]:
     """Return the ids of the cited contexts, each once. They are in the field "citations"; without this
     field, the marks such as "[1]" in the text of a successful answer are read.
+
+    A citation of an empty context, or of a number that no context has, is kept as "invalid:7".
     """
     passage_ids = [passage.passage_id for passage in passages]
-    # the system's numbers count empty contexts (None), too: "" takes their place
+    # the system's numbers count empty contexts (None), too, which have no passage: their id is ""
     remaining_ids = iter(passage_ids)
     numbered_ids = ["" if context is None else next(remaining_ids) for context in record.contexts]
     citations: Sequence[str] = ()

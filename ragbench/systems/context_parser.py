@@ -80,6 +80,9 @@ def contexts_of(table: Mapping[str, Any]) -> Any:
 def _contexts_in_field(name: str, value: Any) -> Any:
     """Return the contexts that the value of a field holds, which has one of the usual names for
     contexts; None if it holds none.
+
+    Contexts that are not a list are returned, too, so that they are refused later with a message, but
+    not from a field of `_AMBIGUOUS_FIELDS`: "hits": 3 is a number of hits.
     """
     value = as_rows(value)
     if isinstance(value, Mapping):
@@ -90,8 +93,9 @@ def _contexts_in_field(name: str, value: Any) -> Any:
         return None
     if isinstance(value, str) and name in LIST_FIELDS:
         return read_list(value)  # a list that a table holds as a text
-    is_list = isinstance(value, list | tuple)
-    return value if is_list or name not in _AMBIGUOUS_FIELDS else None
+    if name in _AMBIGUOUS_FIELDS and not isinstance(value, list | tuple):
+        return None
+    return value
 
 
 def _results_of_searches(output: Any) -> list[Any] | None:
@@ -231,7 +235,8 @@ def _context_of(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts that a context has ("id", "doc_id", "text", "score", "sources").
 
     Its text and the id of its document may be in its metadata. A context without `doc_id` gets the
-    name of its source, one without `id` its `doc_id`.
+    name of its source, one without `id` its `doc_id`; a blank id counts as none. What is still blank
+    after that stays blank (""), and a part without a field is left out.
     """
     table = with_plain_names(table)
     with_metadata = [table, *map(with_plain_names, _metadata_of(table))]
@@ -299,10 +304,12 @@ def _sources_in(tables: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _context_or_none(value: Any) -> Any:
-    """Return one context as `read_context` does; None for an empty value, and for a table whose fields
-    for a text and an id are all empty.
+    """Return one context as `read_context` does; None for an empty context.
 
-    A table without such fields is returned: `ParsedContext` refuses it later.
+    - {"text": "It opened."} is returned: it has a text or an id.
+    - None, NaN, "", {}, and {"id": "", "text": null} are empty: None.
+    - {"colour": "red"}, without any field for a text or an id, is a mistake and not an empty context. It
+      is returned as `read_context` returns it, and `ParsedContext` refuses it later.
 
     Raises:
         ValueError: the value is a list of texts.
@@ -314,14 +321,15 @@ def _context_or_none(value: Any) -> Any:
             "a list of texts is not one context; expected a text, a table with a text, or a pair of "
             "a text and a score (several texts are several contexts of the list)"
         )
-    if is_empty(value) or (isinstance(value, Mapping) and not value):
+    is_empty_table = isinstance(value, Mapping) and not value
+    if is_empty(value) or is_empty_table:
         return None
     context = read_context(value)
     if not isinstance(context, Mapping):
         return context
     is_filled = not is_empty(context.get("id")) or not is_empty(context.get("text"))
-    is_other_table = isinstance(value, Mapping) and not _has_context_field(value)
-    return context if is_filled or is_other_table else None
+    is_mistake = isinstance(value, Mapping) and not _has_context_field(value)
+    return context if is_filled or is_mistake else None
 
 
 def _has_context_field(table: Mapping[str, Any]) -> bool:

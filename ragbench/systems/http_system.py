@@ -294,14 +294,16 @@ class HttpSystem(RemoteSystem, metaclass=Suggesting):
 
     def _exchange(self, values: Mapping[str, Any]) -> Response:
         """Send the request that the templates make of a question's values, and return the response."""
+        # in an address every value is a text, percent-encoded
         url_values = {name: quote(as_text(value), safe="") for name, value in values.items()}
+        # the fields of a form hold no tables: the messages of the history become lines of a text
         form_values = {**values, "history": as_text(values["history"])}
         headers = fill(self._templates["headers"], values)
         return self._transport.exchange(
             self.method,
             str(fill(self._templates["url"], url_values)),
             self.timeout_s,
-            "start it, or check url",
+            way_out="start it, or check url",  # for the error if no server answers
             json=None if self.body is None else fill(self._templates["body"], values),
             data=fill(self._templates["form"], form_values) or None,
             headers={name: as_text(value).encode() for name, value in headers.items()},

@@ -289,15 +289,16 @@ class Pipeline(metaclass=Suggesting):
         """Answer one question. Its `latency_ms` has the times that a user would wait: "search" (nothing is
         taken from the cache), "generate" and "total".
 
-        An answer from the reply store has "search" alone: the model took no time now, so that the other
-        two are not known.
+        If the model's reply came from the reply store, or its request failed, it has "search" alone: the
+        other two are not known.
         """
         histories = {query_id: history}
         asking = {"timeout_s": timeout_s}
         [answer], seconds = self._ask({query_id: query}, histories, store.bypassed(), asking)
         seconds["total"] = sum(seconds.values())
-        is_from_store = answer.usage is not None and "generate" not in answer.latency_ms
-        if is_from_store and self.llm not in NO_MODEL:
+        is_model_asked = self.llm not in NO_MODEL and answer.usage is not None
+        # `generate_answers` gives no time for a reply from the store, and for a failed request
+        if is_model_asked and "generate" not in answer.latency_ms:
             seconds = {"search": seconds["search"]}
         latency_ms = {stage: 1000 * took for stage, took in seconds.items()}
         return replace(answer, latency_ms=latency_ms)
@@ -454,8 +455,12 @@ class Pipeline(metaclass=Suggesting):
     ) -> dict[str, tuple[Call, ...]]:
         """Return query_id -> the calls that document how a question was rewritten; {} if none was.
 
-        They are the texts that were searched for in place of the question, then the question itself
-        with the chunks that it alone would have found.
+        The calls, in order, and their names:
+
+        - the text that was made of a conversation: "all" or "rewrite", the value of `history`;
+        - the texts that the step `rewrite` made of it: the name of this step;
+        - the question as it was asked, with the chunks that it alone finds: "last" in a conversation,
+          otherwise "question". It is searched for here, only for this call.
 
         Args:
             queries: query_id -> the question as it was asked.
@@ -467,7 +472,8 @@ class Pipeline(metaclass=Suggesting):
         if not rewritten_ids:
             return {}
         originals = {query_id: queries[query_id] for query_id in rewritten_ids}
-        *_, run_of_originals = self._search.stages(originals, {}, **asking).values()
+        no_wordings: dict[str, Sequence[str]] = {}  # each is searched for as it was asked
+        *_, run_of_originals = self._search.stages(originals, no_wordings, **asking).values()
         rewrite = self._rewrite if isinstance(self._rewrite, str) else object_name(self._rewrite)
         calls_of: dict[str, tuple[Call, ...]] = {}
         for query_id, question in originals.items():

@@ -63,11 +63,16 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     texts = [node for node in nodes if isinstance(node.value, str) and node.value != question]
     answers = [node for node in texts if node.name in _ANSWERS or " " in node.value]
     lists = [node for node in nodes if _may_be_contexts(node)]
-    if not reply.streamed and _is_recognised(reply, bool(answers), bool(lists)):
-        return {}
+    if not reply.streamed:
+        is_read = _is_read_without_paths(
+            reply, may_have_answer=bool(answers), may_have_contexts=bool(lists)
+        )
+        if is_read:
+            return {}
     paths: dict[str, Any] = {}
+    # only the events of a stream have several texts at one path
     delta = _path_of_pieces(texts)
-    if answers and not delta:
+    if answers and not delta:  # pieces are the whole answer
         paths["answer"] = max(answers, key=_likelihood_of_answer).path
     if lists:
         contexts = max(lists, key=_likelihood_of_contexts)
@@ -84,8 +89,10 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     return proposal
 
 
-def _is_recognised(reply: Reply, may_have_answer: bool, may_have_contexts: bool) -> bool:
-    """Return True if all that a reply may have, an answer and contexts, is read without paths."""
+def _is_read_without_paths(reply: Reply, *, may_have_answer: bool, may_have_contexts: bool) -> bool:
+    """Return True if `read_answer` finds the answer and the contexts of a reply without paths; a part
+    that the reply cannot have (`may_have_...` is False) need not be found.
+    """
     answer = read_proposed(reply, {})
     if answer is None:
         return False

@@ -119,8 +119,9 @@ class ReplyPaths(BaseModel):
         return record
 
     def _context(self, entry: Any) -> Any:
-        """Return a context of a reply, with the parts that have a path in `context` added under their
-        usual names ("text", "id", ...). A context that is not a table is returned unchanged.
+        """Return a context of a reply, in which each part with a path in `context` has its usual name
+        ("text", "id", ...). Such a part is read at its path alone: a field of the reply with its name is
+        left out, even if nothing is at the path. A context that is not a table is returned unchanged.
         """
         if not isinstance(entry, Mapping):
             return entry
@@ -217,14 +218,14 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
     Args:
         text: the whole stream.
         sse: True for server-sent events (blocks of lines "data: ..."), False for lines of JSON.
-        delta: "$" means that the data of an event is a piece of the answer, unless it is an object, a
-            list of objects or a string in JSON.
+        delta: "$" if the data of an event may be plain text, a piece of the answer (`_event_of`). With
+            any other value all data must be JSON.
 
     >>> list(read_events('data: In\\n\\ndata: [1].\\n\\n: hi\\ndata: {"a":\\ndata: 1}', sse=True, delta="$"))
     ['In', '[1].', {'a': 1}]
 
     Raises:
-        DataError: an event is not JSON, or is called "error".
+        DataError: an event is not JSON (or is null) where it must be, or is called "error".
     """
     if sse:
         events = [*_server_sent(text)]
@@ -241,19 +242,20 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
 def _event_of(data: str, *, may_be_text: bool) -> Any:
     """Return the JSON value in the data of an event.
 
-    If it `may_be_text`, only an object, a list of objects or a string is taken for JSON; any other
-    data is returned as it is, a piece of an answer.
+    If the data `may_be_text`, it is JSON only if it is an object, a string, or a list that begins with
+    one of them. Any other data is a piece of an answer and returned as it is, also if it happens to be
+    JSON: "[1]", "1881", "true".
 
     Raises:
-        DataError: the data must be JSON, and is not.
+        DataError: the data must be JSON, and is not, or is null.
     """
     value: Any = None
     with suppress(ValueError, RecursionError):
         value = json.loads(data)
     if may_be_text:
         first = value[0] if isinstance(value, list) and value else value
-        # a piece of text may happen to be JSON, such as "[1]"
-        return value if isinstance(first, str | Mapping) else data
+        is_json = isinstance(first, str | Mapping)
+        return value if is_json else data
     if value is None:
         hint = 'if it is a piece of the answer as it is, write delta = "$"'
         raise DataError(f"an event of the stream is not JSON: {abridged(data, 120)}; {hint}")

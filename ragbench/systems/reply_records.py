@@ -30,9 +30,9 @@ def as_record(value: Any) -> Mapping[str, Any] | None:
     """Return the output of a system, of whatever shape, as a record: a mapping with "answer",
     "contexts", or both. None if the shape is not known.
 
-    A text is an answer. A list or a data frame holds contexts. A tuple (text, list) has both. An
-    iterator is a stream, which is read to its end. Any other object is read as a table of its
-    fields.
+    A text is an answer. A list or a data frame holds contexts; so does the list of a single query in a
+    list, [[hit, hit]]. A tuple (text, list) has both. An iterator is a stream, which is read to its
+    end. Any other object is read as a table of its fields.
     """
     if isinstance(value, str):
         return {"answer": value}
@@ -43,8 +43,8 @@ def as_record(value: Any) -> Mapping[str, Any] | None:
         return {"answer": text, "contexts": contexts}
     value = as_rows(value)
     if isinstance(value, list | tuple):
-        hits = value[0] if _is_one_query(value) else value
-        return _contexts_alone(hits)
+        contexts = value[0] if _has_hits_of_one_query(value) else value
+        return _contexts_alone(contexts)
     table = as_table(value)
     if not isinstance(table, Mapping):
         return None
@@ -56,8 +56,10 @@ def _contexts_alone(contexts: Sequence[Any]) -> dict[str, Any]:
     return {"contexts": contexts, "flags": [RETRIEVAL_ONLY]}
 
 
-def _is_one_query(results: Sequence[Any]) -> bool:
-    """Return True for a list with the hits of one query inside, as Milvus and batches return."""
+def _has_hits_of_one_query(results: Sequence[Any]) -> bool:
+    """Return True for a list of one list of hits, [[hit, hit]]: Milvus and batches of one query return
+    their results in this form.
+    """
     if len(results) != 1 or not isinstance(results[0], list):
         return False
     return all(isinstance(as_table(hit), Mapping) for hit in results[0])
@@ -86,9 +88,13 @@ def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
 def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record ("answer", "contexts" and other fields) in a table: the fields of a reply.
 
-    The table may be a reply of Chroma, a single context, or a stored answer of ragbench. Any other
-    table has the answer and contexts in fields with usual names. If it has no answer there, a record
-    inside another field is searched, and the fields of that record are added.
+    The table may be
+    - a reply of Chroma, or a single context: the record has contexts alone;
+    - a stored answer of ragbench, {"text": "So. [1]", "contexts": ["a"], "passages": [...]}: its
+      contexts are ids, which are replaced by the passages;
+    - a reply with an answer in a field of a usual name, and maybe contexts;
+    - any other, such as {"choices": [{"message": {"content": "So."}}]}: a record inside one of its
+      fields is searched, and the fields of that record are added.
     """
     if is_chroma(table):
         return _contexts_alone(chroma_contexts(table))
@@ -99,13 +105,15 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
     failure = stated_failure(table, has_answer=not is_empty(answer))
     record = {**table, "error": failure or None}
     is_stored_answer = "answer" not in table and isinstance(table.get("text"), str)
-    if is_stored_answer and contexts:
+    has_stored_contexts = is_stored_answer and bool(contexts)
+    if has_stored_contexts:
         record["calls"] = _calls_with_passages(table)
         contexts = _with_stored_passages(contexts, table)
-    elif answer is None:
-        # next to contexts or an error, "data" and "message" are about the request, and hold no answer
-        has_status = contexts is not None or bool(failure)
-        searched = _without_status(record) if has_status else record
+    if answer is None and not has_stored_contexts:
+        searched = record
+        if contexts is not None or failure:
+            # {"contexts": [...], "message": "ok"}: "message" and "data" are about the request
+            searched = _without_status_texts(record)
         record |= _record_inside(searched)
     # the answer and the contexts of the table itself come before those of a record inside it
     if answer is not None:
@@ -183,7 +191,7 @@ def _with_stored_passages(contexts: Sequence[Any], table: Mapping[str, Any]) -> 
     return passages
 
 
-def _without_status(table: Mapping[str, Any]) -> dict[str, Any]:
+def _without_status_texts(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a reply without texts about the request, such as "message": "ok", which could be taken for
     an answer.
     """

@@ -84,13 +84,15 @@ def as_rows(value: Any) -> Any:
 
 def as_table(value: Any) -> Any:
     """Return an object of a library, such as a message of LangChain, as a dict of its fields that are
-    not None; a mapping, text, number or list unchanged.
+    not None. A mapping, text, number or list is returned unchanged, and so is an object without any
+    known field (`_ATTRIBUTES`).
     """
     if value is None or isinstance(value, Mapping | str | Real | list | tuple | type):
         return value
     fields: dict[str, Any] = {}
     for name in _ATTRIBUTES:
         entry = getattr(value, name, None)
+        # the `text` of a message of LangChain is a str that can also be called, as it once was a method
         is_method = callable(entry) and not isinstance(entry, str)
         if entry is not None and not is_method:
             fields[name] = entry
