@@ -218,8 +218,9 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
     Args:
         text: the whole stream.
         sse: True for server-sent events (blocks of lines "data: ..."), False for lines of JSON.
-        delta: "$" if the data of an event may be plain text, a piece of the answer (`_event_of`). With
-            any other value all data must be JSON.
+        delta: "$" if the data of an event may be plain text, a piece of the answer. Then only an object,
+            a string, or a list that begins with one of them is parsed; any other data is yielded as a
+            text. Without "$" all data must be JSON.
 
     >>> list(read_events('data: In\\n\\ndata: [1].\\n\\n: hi\\ndata: {"a":\\ndata: 1}', sse=True, delta="$"))
     ['In', '[1].', {'a': 1}]
