@@ -246,7 +246,7 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     the rules of its language (sentencex); in Thai and Lao, which have no full stop, by white space.
 
     Every character but white space lies in exactly one sentence. A sentence of more than 30,000
-    characters is cut, at a blank if it has one. Recent results are kept in memory.
+    characters (a window) is cut, at a blank if it has one. Recent results are kept in memory.
 
     >>> sentence_spans("Dr. Smith came.  She left.")
     ((0, 15), (17, 26))
@@ -258,10 +258,10 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     is_cut_by_space = language.script in ("Thai", "Lao")
     code = "en" if language.code == NONE else language.code
     # The library's time grows with the square of a paragraph's length (minutes for megabytes
-    # without a blank line), so it sees the text through a window. The window may have cut its last
+    # without a blank line), so it sees the text through windows. A window may have cut its last
     # sentence, and spoilt the one before it (by a quotation mark whose partner is out of sight):
-    # both are left to the next window.
-    edges = [0]  # where sentences begin and end
+    # both are left to the next window, which begins at the last certain end.
+    edges = [0]  # where sentences begin and end, with white space between them
     window_start = 0
     while window_start < len(text):
         window = valid[window_start : window_start + _WINDOW_CHARACTERS]
@@ -274,8 +274,8 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
         if not is_last_window:
             ends = _certain_ends(ends, window)
         edges += [window_start + end for end in ends]
-        window_start += ends[-1]
-    return _filled_spans(text, edges)
+        window_start += ends[-1]  # there is at least one end, and the last is above 0
+    return _trimmed_spans(text, edges)
 
 
 def _certain_ends(ends: list[int], window: str) -> list[int]:
@@ -291,7 +291,7 @@ def _certain_ends(ends: list[int], window: str) -> list[int]:
     return [last_word_start or len(window)]
 
 
-def _filled_spans(text: str, edges: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def _trimmed_spans(text: str, edges: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return the stretches of a text between neighbouring edges, trimmed, without empty ones."""
     spans = []
     for edge, next_edge in pairwise(edges):
@@ -345,14 +345,17 @@ def _encode_or_recall(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
 
 
 def _encode_or_load(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """Return the offsets of the tokens of each text (valid Unicode). The offsets of many texts, as of
-    a corpus, are kept on disk until the code, the tokenizer or a text changes.
+    """Return for each text (valid Unicode) the offsets of its tokens, shape (tokens, 2): start and end.
+
+    A token that the tokenizer does not know is cut into tokens of four characters. The offsets of texts
+    of 100,000 characters or more, as of a corpus, are kept on disk until the code, the tokenizer or a
+    text changes.
     """
     model = load_tokenizer(tokenizer)
-    kind = ""  # with an empty kind and key nothing is kept
+    is_kept = sum(map(len, texts)) >= _KEPT_CHARACTERS
+    kind = "tokens" if is_kept else ""  # the kind "" keeps nothing
     key = ""
-    if sum(map(len, texts)) >= _KEPT_CHARACTERS:
-        kind = "tokens"
+    if is_kept:
         key = store.digest(_CODE, model.to_str(), version("tokenizers"), *texts)
     with store.arrays(kind, key) as entry:
         if not entry:  # not on the disk: what is put in here is kept
@@ -370,7 +373,7 @@ def _encode_or_load(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
 
 def _ascending(offsets: Offsets) -> Offsets:
     """Return offsets, shape (tokens, 2), in whose columns (start, end) no number is below an earlier one,
-    so that they can be searched: normalisation may reorder the marks of one letter.
+    so that they can be searched: the tokenizer may give the marks of one letter in another order.
     """
     offsets[:, 0] = np.minimum.accumulate(offsets[::-1, 0])[::-1]
     offsets[:, 1] = np.maximum.accumulate(offsets[:, 1])
@@ -382,15 +385,19 @@ def _cut_unknown_tokens(offsets: Offsets, is_unknown: Bools) -> Offsets:
     characters: what WordPiece does not know may be a sentence of Thai, or megabytes without a space.
 
     `is_unknown` has the shape (tokens,).
+
+    >>> _cut_unknown_tokens(np.array([[0, 7], [8, 17]]), np.array([False, True])).tolist()
+    [[0, 7], [8, 12], [12, 16], [16, 17]]
     """
     lengths = offsets[:, 1] - offsets[:, 0]
     n_parts_if_cut = np.maximum(-(-lengths // _TOKEN_CHARACTERS), 1)  # rounded up
-    n_parts = np.where(is_unknown, n_parts_if_cut, 1)
-    # below: a row per part; its number within its token, from 0
-    first_part = np.cumsum(n_parts) - n_parts
-    number = np.arange(n_parts.sum()) - np.repeat(first_part, n_parts)
-    starts = np.repeat(offsets[:, 0], n_parts) + number * _TOKEN_CHARACTERS
-    ends = np.repeat(offsets[:, 1], n_parts)
-    ends_of_parts = np.minimum(starts + _TOKEN_CHARACTERS, ends)
-    ends = np.where(np.repeat(is_unknown, n_parts), ends_of_parts, ends)
+    n_parts = np.where(is_unknown, n_parts_if_cut, 1)  # of each token: 1 and 3 in the example
+    # from here on a row per part: its token, and its number within this token
+    token = np.repeat(np.arange(len(offsets)), n_parts)  # 0, 1, 1, 1
+    first_part = np.cumsum(n_parts) - n_parts  # of each token: 0, 1
+    number = np.arange(len(token)) - first_part[token]  # 0, 0, 1, 2
+    starts = offsets[token, 0] + number * _TOKEN_CHARACTERS
+    token_ends = offsets[token, 1]
+    part_ends = np.minimum(starts + _TOKEN_CHARACTERS, token_ends)
+    ends = np.where(is_unknown[token], part_ends, token_ends)
     return np.stack([starts, ends], axis=1).astype(np.int32)
