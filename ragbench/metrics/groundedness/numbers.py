@@ -36,12 +36,15 @@ def _any_of(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
 
 
-_POWERS = {word: int(n) for n, words in _TABLES["powers"].items() for word in words.split("|")}
-_POWER = regex.compile(
-    rf"(?<=\d)\s?({_any_of(_POWERS)})(?![\p{{Latin}}\p{{Cyrillic}}\p{{Arabic}}\p{{Devanagari}}])\.?",
+_POWER_OF_SCALE = {
+    word: int(n) for n, words in _TABLES["powers"].items() for word in words.split("|")
+}
+_FOREIGN_SCALE = regex.compile(
+    rf"(?<=\d)\s?({_any_of(_POWER_OF_SCALE)})(?![\p{{Latin}}\p{{Cyrillic}}\p{{Arabic}}\p{{Devanagari}}])\.?",
     regex.I,
 )
-_MARK = 0xE000  # of a character for private use: this one and the power of ten
+# a sign for private use, in place of a scale word: \ue006 is 10 to the power of 6
+_POWER_SIGN = 0xE000
 _CARDINAL, _ORDINAL = _any_of(_TABLES["words"]), _any_of(_ORDINALS)
 _TENS = _any_of(word for word in _VALUES if word.endswith("ty"))
 _WORD = rf"(?:(?:{_TENS})[-\s])?(?:{_CARDINAL}|{_ORDINAL})"
@@ -84,23 +87,23 @@ _COUNTED = re.compile(
 _NUMBERING = re.compile(
     r"^[ \t]*(?:[-*]\s+)?(?:step\s+)?\(?\d{1,3}[.):](?=\s)", re.MULTILINE | re.IGNORECASE
 )
-_INLINE = re.compile(r"(?<![\w(])\(?(\d{1,2})\)(?=\s)")
+_INLINE_NUMBERING = re.compile(r"(?<![\w(])\(?(\d{1,2})\)(?=\s)")
 # "B2", "covid-19", "3.11.2" are names; "mid-1990" and "1.000.000" are not
-_LABEL = re.compile(
+_NAME_WITH_DIGITS = re.compile(
     r"(?<=[A-Za-z])(?<!\d[eE])(?<!\bmid)(?<!\bpre)(?<!\bpost)(?<!\bearly)(?<!\blate)[-_]?\d[\w.-]*"
     r"|\b(?!\d{1,3}\.\d{3}\b)[vV]?\d+(?:\.\d+){2,}\b"
 )
 # the sign between the ends of a range is no minus, and no space: "570 576" would be one number
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
 _TELLING = 0.5  # the weight of a word that tells the subject of a sentence
-_MARKS = str.maketrans("٫٬．，\xa0\u2007\u2008\u2009\u202f", ".,.,     ")
+_SEPARATORS = str.maketrans("٫٬．，\xa0\u2007\u2008\u2009\u202f", ".,.,     ")
 # "Python 3.10", "version 3.8, 3.9 or 3.10", "Django >= 4.10", "section 2.10": no decimals
 _VERSION = regex.compile(
     r"(?P<name>\b[\w+#.-]{0,30}\p{Lu}[\w+#.-]{0,30}|\b(?i:versions?|releases?|builds?|sections?|chapters?|figures?|"
     r"tables?)|§)[\s(]*(?i:versions?|release|v\.?)?\s*(?:[<>=~^≥≤]+\s*)?(?<![\d.,])(?P<first>\d+\.\d+)"
     r"(?:(?:[,\s/–-]|\band\b|\bor\b|\bto\b|\bthrough\b|\bbis\b|\bund\b|\boder\b)+(?P<further>\d+\.\d+))*(?![.,]?\d)"
 )
-_SIGNS = str.maketrans(_TABLES["signs"])
+_FRACTION_SIGNS = str.maketrans(_TABLES["signs"])
 
 
 class Number(NamedTuple):
@@ -145,34 +148,39 @@ def numbers(text: str) -> list[Number]:
     >>> [n.date for n in numbers("It opened on 31 March 1889, and again in May 1946.")]
     [(1889, 3, 31), (1946, 5, 0)]
     """
-    return [number for number in _numbers(text) if number.checked]
+    return [number for number in _all_numbers(text) if number.checked]
 
 
 @lru_cache(maxsize=20_000)
-def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
-    """Return the numbers and dates of a text, also those that are not checked, in their order. A number
-    with two readings ("5 MB") is there twice, at one place.
+def _all_numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
+    """Return the numbers and dates of a text in their order, also those that `numbers` leaves out because
+    they seldom count ("one", "first"): they confirm numbers of another text.
 
-    `default` is the language of a text that is too short to tell.
+    A number with two readings ("5 MB") is there twice, at one place. `default` is the language of a text
+    that is too short to tell.
     """
     if not _COUNTED.search(text):
         return ()
     language = detect_language([text], default)
-    # all of these steps keep the places of the text
+    # What is not a number is made blank, so that later patterns do not see it and numbers keep their
+    # places; only behind a "½" places move.
     line = _in_english_notation(without_citations(text), language)
-    line = _blank(_NUMBERING, line).translate(_SIGNS)
-    has_inline_numbering = _INLINE.findall(line)[:2] == ["1", "2"]
-    if has_inline_numbering:
-        line = _blank(_INLINE, line)
-    version_starts = _versions(line)
+    line = _blank(_NUMBERING, line)  # "2." before the text of a line
+    line = line.translate(_FRACTION_SIGNS)  # "½" becomes " 1/2"
+    has_inline_numbering = _INLINE_NUMBERING.findall(line)[:2] == ["1", "2"]
+    if has_inline_numbering:  # "1) open it, 2) read it"
+        line = _blank(_INLINE_NUMBERING, line)
+    version_starts = _version_starts(line)
     dates = []
     for match in _DATE.finditer(line):
         dates += _dates(match)
-    line = _blank(_LABEL, _blank(_DATE, line))
-    line = _RANGE.sub(lambda gap: ";" * len(gap[0]), line)  # both ends of a range are numbers
+    line = _blank(_DATE, line)
+    line = _blank(_NAME_WITH_DIGITS, line)  # "B2"
+    line = _RANGE.sub(lambda gap: ";" * len(gap[0]), line)  # "5-7" becomes "5;7": two numbers
     amounts = []
     for match in _AMOUNT.finditer(line):
-        if match["word"] and not language.is_english:
+        is_foreign_word = match["word"] and not language.is_english
+        if is_foreign_word:  # "six" may mean something else there
             continue
         is_version = match.start("numeral") in version_starts
         for number in _amounts(match):
@@ -182,7 +190,7 @@ def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
     return tuple(sorted([*dates, *amounts], key=lambda number: (number.start, number.date)))
 
 
-def _versions(line: str) -> set[int]:
+def _version_starts(line: str) -> set[int]:
     """Return the positions of versions and numbers of sections, which are after a name or a word such
     as "section".
     """
@@ -194,23 +202,29 @@ def _versions(line: str) -> set[int]:
 
 
 def _in_english_notation(text: str, language: Language) -> str:
-    """Return a text with its numbers as English writes them: digits of every script as 0 to 9, a point
-    before decimals, commas between thousands. No character changes its place.
+    """Return a text of the same length with its numbers as English writes them: "1.234,5 kg" in German
+    becomes "1,234.5 kg", and "1'234" in every language "1,234".
 
-    In scripts without spaces, letters are replaced by a sign, so that a number ends where they begin.
+    Digits of every script become 0 to 9. A scale word of another language, such as "Mio.", becomes the
+    sign of its power of ten (see `_power_sign`). In scripts without spaces, other letters become "、", so
+    that a number ends where they begin.
     """
-    is_plain = language.is_english and text.isascii()
-    if is_plain and not re.search(r",|\d[.']\d{3}", text):
-        return text
-    line = ascii_digits(text).translate(_MARKS)
-    line = line if is_plain else _POWER.sub(_marked, line)
-    line = language.with_points(UNSPACED.sub(lambda sign: "、" * len(sign[0]), line))
+    line = text
+    is_english_ascii = language.is_english and text.isascii()
+    if not is_english_ascii:
+        line = ascii_digits(line).translate(_SEPARATORS)
+        line = _FOREIGN_SCALE.sub(_power_sign, line)
+        line = UNSPACED.sub(lambda letter: "、" * len(letter[0]), line)
+        line = language.with_points(line)  # swaps points and commas, if the language does
     return re.sub(r"(?<=\d)['’](?=\d{3}(?!\d))", ",", line)
 
 
-def _marked(scale: re.Match[str]) -> str:
-    """Return one character for a scale word, and blanks, so that places stay."""
-    return chr(_MARK + _POWERS[scale[1].casefold()]).ljust(len(scale[0]))
+def _power_sign(scale: re.Match[str]) -> str:
+    """Return the sign of a scale word's power of ten, filled with blanks to the length of the match: the
+    sign number `_POWER_SIGN` + 6 for "Mio.".
+    """
+    power = _POWER_OF_SCALE[scale[1].casefold()]
+    return chr(_POWER_SIGN + power).ljust(len(scale[0]))
 
 
 def _blank(pattern: Any, text: str) -> str:
@@ -246,10 +260,8 @@ def _whole_number(text: str | None) -> int:
 
 
 def _amounts(match: re.Match[str]) -> list[Number]:
-    """Return the possible meanings of a number with its unit, its readings: one for most; two for "5 MB" (a megabyte
-    has 1,000 or 1,024 kB); [] for a number that is too large for a float.
-
-    `match` is of `_AMOUNT`.
+    """Return the readings of a number with its unit, which `_AMOUNT` has matched: one, or two for "5 MB"
+    (a megabyte has 1,000 or 1,024 kB); [] for a number that is too large for a float.
     """
     part = {name: (text or "").strip().lower() for name, text in match.groupdict().items()}
     value = _scaled_value(part)
@@ -257,10 +269,13 @@ def _amounts(match: re.Match[str]) -> list[Number]:
         return []
     unit = part["unit"] or part["currency"]
     is_written_as_fraction = bool(part["part"]) or "/" in part["numeral"]
-    readings = _READINGS.get(unit, [("", 1.0)])  # kind, and the factor to the unit of this kind
+    # kind of quantity, and the factor to the first unit of this kind: "km" is a length of 1000 (metres)
+    readings = _READINGS.get(unit, [("", 1.0)])
     if is_written_as_fraction and abs(value) < 1 and not unit:
-        readings = [("share", 100.0)]
+        readings = [("share", 100.0)]  # "a quarter" has the value 25, as "25 %"
     is_ordinal = bool(part["ordinal"]) or re.split(r"[\s-]", part["word"])[-1] in _ORDINALS
+    # "one" or "first" is not looked for in the contexts
+    is_checked = not _seldom_counts(part, value, unit, is_ordinal)
     start, end = match.span()
     numbers = []
     for kind, factor in readings:
@@ -273,7 +288,7 @@ def _amounts(match: re.Match[str]) -> list[Number]:
             hedge=part["hedge"],
             bare=value,
             years=_years(part, value, is_ordinal),
-            checked=not _seldom_counts(part, value, unit, is_ordinal),
+            checked=is_checked,
         )
         numbers.append(number)
     return numbers
@@ -291,19 +306,21 @@ def _seldom_counts(part: Mapping[str, str], value: float, unit: str, is_ordinal:
 
 
 def _scaled_value(part: Mapping[str, str]) -> float:
-    """Return the value of a number with its fraction ("two thirds", "and a half"), scales and sign.
+    """Return the value of a number with its fraction, scales and sign.
 
-    `part` has the groups of `_AMOUNT`, "" for a group that did not match. A scale is a word
-    ("million", "thousands", "k"), or one character for a power of ten, which `_marked` has put in the
-    place of a scale word of another language.
+    `part` has the groups of `_AMOUNT`, "" for a group that did not match. In "-2.5 million" `sign` is
+    "-", `numeral` is "2.5" and `scales` is "million". In "two and a half dozen" `word` is "two" and
+    `half` is "and a half". In "two thirds" `n` is "two" and `part` is "third"; in "half of" `n` is "".
+    `scales` may also be one sign for a power of ten (see `_power_sign`).
     """
-    counted = part["numeral"] or part["n"] or part["word"] or "1"  # "half of" counts one half
-    value: float = _value(counted)
-    value /= _PARTS.get(part["part"], 1)
+    counted = part["numeral"] or part["n"] or part["word"] or "1"  # 1 in "half of"
+    value = _value(counted)
+    if part["part"]:
+        value /= _PARTS[part["part"]]  # 3 for "third"
     if part["half"]:
         value += 0.5
-    for mark in re.findall("[\ue000-\ue00f]", part["scales"]):
-        power = ord(mark) - _MARK
+    for sign in re.findall("[\ue000-\ue00f]", part["scales"]):
+        power = ord(sign) - _POWER_SIGN
         value *= 10.0**power
     for word in re.findall("[a-z]+", part["scales"]):
         singular = word if word in _SCALES else word.removesuffix("s")
@@ -331,17 +348,23 @@ def _years(part: Mapping[str, str], value: float, is_ordinal: bool) -> tuple[int
 
 
 def _value(numeral: str) -> float:
-    """Return the value of digits ("1,500.5", "2/3", "1 1/2"), or of words up to a hundred."""
-    if numeral[-1].isalpha():  # "twenty-five"; 1 of "a million"
-        return float(sum(_VALUES.get(word, 1) for word in re.findall("[a-z]+", numeral)))
+    """Return the value of digits ("1,500.5", "2/3", "1 1/2"), of words up to a hundred ("twenty-five"), or
+    1 for an article: in "a million" the scale "million" is not part of the numeral.
+    """
+    is_in_words = numeral[-1].isalpha()
+    if is_in_words:
+        number_words = re.findall("[a-z]+", numeral)
+        return float(sum(_VALUES.get(word, 1) for word in number_words))
     if "/" in numeral:
         *integers, fraction = numeral.split()
         above, _, below = fraction.partition("/")
         return sum(map(float, integers)) + float(above) / float(below)
-    if re.fullmatch(r"\d+,\d{1,2}", numeral):  # a decimal comma
+    has_decimal_comma = re.fullmatch(r"\d+,\d{1,2}", numeral)  # "1,5"
+    if has_decimal_comma:
         return float(numeral.replace(",", "."))
-    # commas, blanks and points before another point, or after a group of three, separate thousands
-    return float(re.sub(r"[, ]|\.(?=.*\.)|(?<=\.\d{3})\.", "", numeral))
+    has_decimal_point = numeral.count(".") == 1  # several points separate thousands: "1.000.000"
+    separators = "[, ]" if has_decimal_point else "[, .]"
+    return float(re.sub(separators, "", numeral))
 
 
 def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
@@ -358,10 +381,13 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
       context's number may be up to twice as large, after "under" or "up to" down to half as large,
       after "nearly" or "almost" down to 90 %.
 
-    A number with a unit must also be about the same subject (checked in English only). It is not
-    contained if its sentences in the contexts share no telling word with the answer's sentence, and
-    either a sentence that does has another number of this kind ("Orders ship in 15 days. Vacation is
-    20 days." for "15 days of vacation"), or only the number without the unit is there ("Order 15").
+    A number with a unit must also be of the same subject (checked in English only). The contexts do not
+    contain "15 days of vacation" in these two cases, in which the sentence with 15 has no telling (rare)
+    word of the answer's sentence:
+
+    - The sentence about vacation has another number of days: "Orders ship in 15 days. Vacation is 20
+      days."
+    - The number is there without its unit only: "Order 15 is open. Vacation is long."
 
     A context contains a date if it has one that agrees in all parts of the answer's date; a year also
     if it has the bare number; a decade or century if it has any year in it. (A decade does not contain
@@ -387,24 +413,25 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     return fabricated
 
 
-def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[str, ...]) -> bool:
-    """Return True if a number with a unit is in the contexts, but as a number of something else ("Orders
-    ship in 15 days. Vacation is 20 days." for "15 days of vacation").
+def _is_of_something_else(
+    readings: Sequence[Number], answer: str, contexts: tuple[str, ...]
+) -> bool:
+    """Return True if the contexts have a number with a unit only as a number of something else.
 
-    That needs three things, by the sentences of the contexts:
+    A sentence of the contexts is about the subject if it shares a telling (rare) word with the sentence
+    of the number in the answer. The result is False if a sentence about the subject has the number, or
+    if no sentence is about the subject. Else it is True in two cases, here for "15 days of vacation":
 
-    - A sentence has the number.
-    - No sentence with the number is about the subject of the answer's sentence, which means that
-      the two share no telling word.
-    - Another sentence is about the subject. It must have another number of this kind (15 days, where
-      20 are claimed), unless no sentence has the number with a unit of its kind: then any will do.
+    - A sentence about the subject has another number of this kind: "Orders ship in 15 days. Vacation is
+      20 days."
+    - No sentence has the number with a unit of this kind: "Order 15 is open. Vacation is long."
 
     Args:
-        same: the readings of the number, at least one: two for "5 MB", with 1,000 or 1,024 kB.
+        readings: of the number, at least one: two for "5 MB", with 1,000 or 1,024 kB.
         answer: the text that it is in.
-        contexts: the texts that hold it.
+        contexts: the texts; one of them holds the number by `_holds`.
     """
-    number = same[0]  # all readings have the same place and kind
+    number = readings[0]  # all have the same place and kind
     language = _language(contexts)
     if number.kind in ("", "date", "share") or not language.is_english:
         return False  # without a unit it has no kind; telling words are found in English only
@@ -415,8 +442,10 @@ def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[s
     subject_is_there = subject_has_other_number = False
     for sentence in read_page(contexts).sentences:
         is_about_subject = not subject.isdisjoint(sentence.stems)
-        others = _numbers(sentence.text, language)
-        holders = [other for other in others if any(_holds(other, each) for each in same)]
+        numbers_there = _all_numbers(sentence.text, language)
+        holders = [
+            other for other in numbers_there if any(_holds(other, each) for each in readings)
+        ]
         if holders and is_about_subject:
             return False  # one such sentence is enough: the number is of the subject
         if holders:
@@ -424,10 +453,12 @@ def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[s
             number_is_held_with_unit |= any(other.kind == number.kind for other in holders)
         elif is_about_subject:
             subject_is_there = True
-            subject_has_other_number |= any(other.kind == number.kind for other in others)
-    if not number_is_held:  # by sentences: a long one was cut within a number
+            subject_has_other_number |= any(other.kind == number.kind for other in numbers_there)
+    if not number_is_held:  # a long sentence was cut within the number
         return False
-    return subject_has_other_number or (subject_is_there and not number_is_held_with_unit)
+    if subject_has_other_number:
+        return True
+    return subject_is_there and not number_is_held_with_unit
 
 
 def _subject(text: str, number: Number) -> frozenset[str]:
@@ -465,7 +496,7 @@ def _readings(answer: str, contexts: tuple[str, ...]) -> dict[int, list[Number]]
     is taken to be the language of its contexts.
     """
     language = _language(contexts) if _COUNTED.search(answer) else None
-    numbers = (number for number in _numbers(answer, language) if number.checked)
+    numbers = (number for number in _all_numbers(answer, language) if number.checked)
     return grouped(numbers, lambda number: number.start)
 
 
@@ -475,24 +506,24 @@ _language = lru_cache(maxsize=256)(detect_language)
 
 @lru_cache(maxsize=256)
 def _distinct_numbers(contexts: tuple[str, ...]) -> tuple[Number, ...]:
-    """Return the numbers and dates of the contexts, also those that are not checked, without
-    duplicates.
+    """Return the numbers and dates of the contexts without duplicates, also words that are seldom meant as
+    numbers ("one").
 
-    Duplicates are numbers that `_holds` cannot distinguish. The last of them is kept, at the place of the
-    first, as in a dictionary.
+    Duplicates are numbers that agree in all that `_holds` looks at. The last of them is kept, at the
+    place of the first, as in a dictionary.
     """
     language = _language(contexts)
     distinct = {}
     for context in contexts:
-        for number in _numbers(context, language):
+        for number in _all_numbers(context, language):
             key = (
-                number.value,
-                number.kind,
+                number.value,  # 1500 for "1.5 km", in metres
+                number.bare,  # 1.5, as it is written
+                number.kind,  # "length"
                 number.date,
-                number.bare,
-                number.years,
+                number.years,  # of a decade or century
                 number.version,
-                _parts(number),
+                _version_parts(number),  # ("3", "10") for "3.10"
             )
             distinct[key] = number
     return tuple(distinct.values())
@@ -501,8 +532,13 @@ def _distinct_numbers(contexts: tuple[str, ...]) -> tuple[Number, ...]:
 def _holds(known: Number, claimed: Number) -> bool:
     """Return True if a number of the contexts (`known`) contains a number of the answer (`claimed`), by the
     rules of `numeric_fabrications`.
+
+    `kind` is the quantity that the unit measures, such as "length"; "share" for a per cent or a fraction
+    ("a third"); "date"; "" without a unit. `value` is in the first unit of the kind, `bare` without the
+    unit: "1.5 km" has 1500 (metres) and 1.5.
     """
-    if claimed.years[1] and _is_within(known, *claimed.years):
+    first_year, last_year = claimed.years  # of a decade or century; else 0 and 0
+    if last_year and _is_within(known, first_year, last_year):
         return True
     if "date" in (known.kind, claimed.kind):
         return _holds_date(known, claimed)
@@ -510,31 +546,33 @@ def _holds(known: Number, claimed: Number) -> bool:
         if known.kind == "share" and _is_same_fraction(known, claimed):
             return True
         return _agrees(known, claimed, known.value, claimed.value)
-    if "" not in (known.kind, claimed.kind):
-        return False  # units of two kinds, such as metres and days
-    # one of the two has no unit
+    one_has_no_unit = "" in (known.kind, claimed.kind)
+    if not one_has_no_unit:  # units of two kinds, such as metres and days
+        return False
     if "share" in (known.kind, claimed.kind):
         return _is_same_fraction(known, claimed)
     return _agrees(known, claimed, known.bare, claimed.bare)
 
 
 def _agrees(known: Number, claimed: Number, known_value: float, claimed_value: float) -> bool:
-    """Return True if the value of a number of the contexts is the value of a number of the answer, or lies
-    in the range that a word such as "about" makes of it. Numbers of versions must agree part by part.
+    """Return True if the value of a number of the contexts (`known`) is the value of a number of the
+    answer (`claimed`), or lies in the range around it that a hedge such as "about" allows.
+
+    Versions without a hedge must also agree part by part: 3.10 is not 3.1.
 
     Args:
         known_value, claimed_value: in the same unit, or both as they are written.
     """
-    factors = _HEDGES.get(claimed.hedge, (1, 1))
-    first, last = [claimed_value * float(factor) for factor in factors]
-    low, high = min(first, last), max(first, last)  # of a negative number the first is the higher
+    low_factor, high_factor = _HEDGES.get(claimed.hedge, (1, 1))  # 0.95 and 1.05 for "about"
+    ends = (claimed_value * low_factor, claimed_value * high_factor)
+    low, high = min(ends), max(ends)  # a negative value turns them round
     rounding = 1e-9 * max(abs(known_value), abs(claimed_value))
     if not low - rounding <= known_value <= high + rounding:
         return False
+    if claimed.hedge:
+        return True
     is_version = known.version or claimed.version
-    if is_version and not claimed.hedge:
-        return _parts(known) == _parts(claimed)
-    return True
+    return not is_version or _version_parts(known) == _version_parts(claimed)
 
 
 def _holds_date(known: Number, claimed: Number) -> bool:
@@ -553,7 +591,7 @@ def _holds_date(known: Number, claimed: Number) -> bool:
     return not claimed.kind and claimed.value in {year, day} - {0}
 
 
-def _parts(number: Number) -> tuple[str, ...]:
+def _version_parts(number: Number) -> tuple[str, ...]:
     """Return the parts of a number read as a version, without a part of zeros: 2.0 has the parts of
     2, but 3.10 not the parts of 3.1.
     """
@@ -588,11 +626,12 @@ def _is_same_fraction(one: Number, other: Number) -> bool:
     if is_equal or _is_fraction(one) == _is_fraction(other):
         return is_equal
     fraction, rounded = (one, other) if _is_fraction(one) else (other, one)
-    decimals = len(str(rounded.bare).partition(".")[2].rstrip("0"))
-    digits = decimals + 2 if rounded.kind == "share" else max(decimals, 2)
-    step = 10.0**-digits  # one in the last digit that was written
+    # decimals of the part of the whole: 2 for "67 %" and "0.67", 3 for "66.7 %", and 2 for "0.3", too
+    n_written = len(str(rounded.bare).partition(".")[2].rstrip("0"))
+    n_decimals = n_written + 2 if rounded.kind == "share" else max(n_written, 2)
+    step = 10.0**-n_decimals  # one in the last digit
     excess = round(_part_of_whole(rounded) - _part_of_whole(fraction), 12)
-    # cutting takes less than a step, rounding up adds at most half of one
+    # rounding 0.6667 to 0.67 adds at most half a step, cutting it to 0.66 takes less than one
     return -step < excess <= step / 2
 
 
