@@ -39,9 +39,19 @@ CONTENT_SHARE = 0.5
 
 
 class _Check(NamedTuple):
-    """An answer without its marks, its contexts and its claims: `ids` name `texts`; `grounds` are
-    these texts and the earlier turns of a conversation; `cited` has the citations of each claim;
-    `documents` is chunk id -> document id of the cited contexts."""
+    """What is to be checked of one answer.
+
+    Attributes:
+        case: the case that was answered.
+        text: the answer without its marks of citations.
+        ids: the ids of the answer's contexts.
+        texts: their texts.
+        grounds: the texts that may support the answer: `texts`, and earlier turns of the conversation.
+        claims: the claims of the answer.
+        citations: all ids that the answer cites.
+        cited: for each claim, the ids that it cites.
+        document_of: cited id -> id of its document, where that is known.
+    """
 
     case: Case
     text: str
@@ -51,22 +61,23 @@ class _Check(NamedTuple):
     claims: list[str]
     citations: tuple[str, ...]
     cited: list[tuple[str, ...]]
-    documents: dict[str, str]
+    document_of: dict[str, str]
 
     @property
     def labels(self) -> list[str]:
+        """Return the claims of the case: those expected of the answer, then those forbidden."""
         return [*self.case.expected_claims, *self.case.forbidden_claims]
 
     @property
-    def sources(self) -> list[tuple[str, list[str]]]:
-        """Return each claim that cites something, with the retrieved texts that it cites."""
+    def citing_claims(self) -> list[tuple[str, list[str]]]:
+        """Return each claim of the answer that cites something, with the retrieved texts that it cites."""
         text_of = dict(zip(self.ids, self.texts, strict=True))
-        sources = []
+        citing_claims = []
         for claim, cited in zip(self.claims, self.cited, strict=True):
             if cited:
                 texts = [text_of[chunk_id] for chunk_id in cited if chunk_id in text_of]
-                sources.append((claim, texts))
-        return sources
+                citing_claims.append((claim, texts))
+        return citing_claims
 
     @property
     def pairs(self) -> Pairs:
@@ -77,18 +88,23 @@ class _Check(NamedTuple):
         pairs = [(claim, self.grounds) for claim in self.claims]
         pairs.append((self.text, self.grounds))
         pairs += [(label, [self.text]) for label in self.labels]
-        return [*pairs, *self.sources]
+        return [*pairs, *self.citing_claims]
 
 
 class _Supports(NamedTuple):
-    """The supports of one answer's claims by its contexts, of the answer by its contexts, of each
-    label by the answer, and of each citing claim by the texts that it cites.
+    """How well texts support one answer and its claims, by `claim_supports`.
+
+    Attributes:
+        claims: of each claim of the answer, by the answer's `grounds`.
+        answer: of the whole answer, by its `grounds`.
+        labels: of each expected or forbidden claim, by the answer.
+        citing_claims: of each claim that cites, by the texts that it cites.
     """
 
     claims: list[float]
     answer: float
     labels: list[float]
-    sources: list[float]
+    citing_claims: list[float]
 
 
 def _next_supports(check: _Check, supports: Iterator[float]) -> _Supports:
@@ -97,7 +113,7 @@ def _next_supports(check: _Check, supports: Iterator[float]) -> _Supports:
         claims=[next(supports) for _ in check.claims],
         answer=next(supports),
         labels=[next(supports) for _ in check.labels],
-        sources=[next(supports) for _ in check.sources],
+        citing_claims=[next(supports) for _ in check.citing_claims],
     )
 
 
@@ -113,10 +129,10 @@ def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chu
     marked = parse_citations(answer.text, ids)
     citations = answer.citations or marked
     # id of a chunk or passage -> its document
-    documents = {chunk_id: by_id[chunk_id].doc_id for chunk_id in citations if chunk_id in by_id}
+    document_of = {chunk_id: by_id[chunk_id].doc_id for chunk_id in citations if chunk_id in by_id}
     for passage in answer.passages:
         if passage.doc_id:
-            documents[passage.passage_id] = passage.doc_id
+            document_of[passage.passage_id] = passage.doc_id
     answer_claims = claims(answer.text)
     cited = []
     for claim in answer_claims:
@@ -125,16 +141,20 @@ def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chu
     text = without_citations(answer.text, ids)
     earlier_turns = [message["content"] for message in case.history]
     grounds = [*texts, *earlier_turns]
-    return _Check(case, text, ids, texts, grounds, answer_claims, citations, cited, documents)
+    return _Check(case, text, ids, texts, grounds, answer_claims, citations, cited, document_of)
 
 
-def _stated(claim: str, text: str, support: float) -> bool:
-    """Return True if an answer states a claim; `support` is the claim's with the answer as context."""
-    if text_states(text, claim):
+def _is_stated(claim: str, answer: str, support: float) -> bool:
+    """Return True if an answer states a claim of its case: word for word, or by its support without a
+    denial and without a number that the answer lacks.
+
+    `support` is the `claim_support` of the claim with the answer as its context.
+    """
+    if text_states(answer, claim):
         return True
-    if support < STRICT:
+    if support < STRICT or polarity_differs(claim, answer):
         return False
-    return not polarity_differs(claim, text) and not numeric_fabrications(claim, [text])
+    return not numeric_fabrications(claim, [answer])
 
 
 def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
@@ -204,28 +224,31 @@ def score_groundedness(
 
     Measures, each in [0, 1], higher is better, as defined in `ragbench.metrics.groundedness`:
 
-    - claim_support: how well the contexts support the answer as a whole; only the order of answers
-      by it has a meaning;
-    - numeric_support: 1 - the fraction of numbers and dates that no context contains;
-    - expected_claims, forbidden_claims_absent: the fraction of the case's claims that the answer
-      states, or does not;
-    - expected_citations: the fraction of the case's citations that the answer has, as chunk id or
-      as document id;
-    - citation_form: cited ids that were retrieved / cited ids;
+    - claim_support: how well the contexts support the answer as a whole; a score to rank answers by,
+      not a probability; 0 for an answer without context, NaN for an answer without a claim;
+    - numeric_support: 1 - the fraction of the answer's numbers and dates that no context contains;
+      NaN without a number;
+    - expected_claims: the fraction of the case's expected claims that the answer states; NaN if the
+      case has none;
+    - forbidden_claims_absent: the fraction of the case's forbidden claims that the answer does not
+      state; NaN if the case has none;
+    - expected_citations: the fraction of the case's expected citations that the answer has, as chunk
+      id or as document id; NaN if the case has none;
+    - citation_form: cited ids that were retrieved / cited ids; NaN if nothing is cited;
     - citation_content: of the pairs of a claim and a retrieved context that it cites, the fraction
-      in which the context contains the claim's terms;
+      in which the context contains the claim's terms; NaN without such a pair;
     - citation_accuracy: of the claims that cite, the fraction that their cited contexts support by
-      themselves (`claim_support` of 0.5 at least); a claim that cites only texts that were not
-      retrieved is not supported;
-    - citation_coverage: claims that cite / claims.
+      themselves, which means a `claim_support` of at least 0.5, a limit of our choice; a claim that
+      cites only texts that were not retrieved is not supported; NaN if no claim cites;
+    - citation_coverage: claims that cite / claims; NaN without a claim.
 
     A claim cites the contexts that are marked in it. If a system returns `citations` but no marks
-    in the text, each claim cites all of them. Every case has a row for each measure, by measure,
-    then in the order of the cases. A value is NaN (unscored) for a case that got no answer, as in
-    `score_answers`, for a case without the label that the measure needs, and for an answer without a
-    claim, number or citation where these are counted. An answer without context has a claim_support
-    of 0. For claim_support and numeric_support the earlier turns of a conversation (`Case.turns`)
-    are contexts, too.
+    in the text, each claim cites all of them. For claim_support and numeric_support the earlier turns
+    of a conversation (`Case.turns`) are contexts, too.
+
+    Every case has a row for each measure, by measure, then in the order of the cases. All values of a
+    case that got no answer are NaN (unscored), as in `score_answers`. In a language that `model` does not
+    know the measures that read words are NaN, too.
 
     Args:
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
@@ -308,22 +331,28 @@ def _claim_rows(
 
 
 def _scores(check: _Check, supports: _Supports) -> dict[str, float]:
-    """Return measure -> score of an answer; NaN if the answer or its case has nothing to measure."""
-    is_stated = []  # of each label: first the expected, then the forbidden claims
-    for label, support in zip(check.labels, supports.labels, strict=True):
-        is_stated.append(_stated(label, check.text, support))
+    """Return measure -> score of an answer; NaN if the answer or its case has nothing to measure.
+
+    `check` has the texts of the answer, its contexts and its case; `supports` has how well they support
+    each other, in the same order. The measures are those of `score_groundedness`.
+    """
+    is_stated = []  # of each claim of the case: first the expected, then the forbidden ones
+    for claim, support in zip(check.labels, supports.labels, strict=True):
+        is_stated.append(_is_stated(claim, check.text, support))
     n_expected = len(check.case.expected_claims)
     are_expected_stated = is_stated[:n_expected]
     are_forbidden_absent = [not each for each in is_stated[n_expected:]]
     cited_names = set(check.citations)  # ids of chunks, and of their documents
     for chunk_id in check.citations:
-        if chunk_id in check.documents:
-            cited_names.add(check.documents[chunk_id])
+        if chunk_id in check.document_of:
+            cited_names.add(check.document_of[chunk_id])
     are_expected_cited = [name in cited_names for name in check.case.expected_citations]
-    have_content = []  # of each pair of a claim and a text that it cites
-    for claim, cited_texts in check.sources:
+    have_content = []  # of each pair of a claim of the answer and a text that it cites
+    for claim, cited_texts in check.citing_claims:
         for text in cited_texts:
             have_content.append(cites_content(claim, text))
+    are_supported = [support >= STRICT for support in supports.citing_claims]
+    are_citing = [len(ids) > 0 for ids in check.cited]  # of each claim of the answer
     return {
         "claim_support": supports.answer if check.claims else math.nan,
         "numeric_support": numeric_support(check.text, check.grounds),
@@ -332,8 +361,8 @@ def _scores(check: _Check, supports: _Supports) -> dict[str, float]:
         "expected_citations": _fraction(are_expected_cited),
         "citation_form": citation_form(check.citations, check.ids),
         "citation_content": _fraction(have_content),
-        "citation_accuracy": _fraction([support >= STRICT for support in supports.sources]),
-        "citation_coverage": _fraction([bool(each) for each in check.cited]),
+        "citation_accuracy": _fraction(are_supported),
+        "citation_coverage": _fraction(are_citing),
     }
 
 

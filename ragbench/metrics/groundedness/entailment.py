@@ -15,16 +15,17 @@ _WINDOWS = 5  # per sentence of the answer
 
 
 def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:
-    """Return the probability that a page entails (logically supports) a sentence, in [0, 1]: for each
-    request, a list with the probability of each of its sentences.
+    """Return for each request the probability that the page entails (logically supports) each of its
+    sentences, in [0, 1].
 
-    A page is all contexts of an answer. The model reads windows of it: three sentences in a row of one
-    context. The probability of a sentence is the highest over up to five windows, those that share most
-    of its words by weight. All pairs of a window and a sentence go through the model in one call, each
-    distinct pair once, the longest first.
+    A page is all contexts of an answer. The model reads windows of it: up to three sentences in a row
+    of one context. The probability of a sentence is the highest over up to five windows, those that
+    share most of its words by weight. All pairs of a window and a sentence go through the model in one
+    call, each distinct pair once, the longest first.
 
     Args:
-        requests: sentences and the page that may entail them.
+        requests: sentences, and the page that may entail them; with an empty page no sentence, since
+            there is no window.
         model: the name of a cross-encoder.
     """
     pairs_of_requests = []  # for each request, for each sentence: (window, sentence)
@@ -35,13 +36,16 @@ def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> li
             pairs_of_sentences.append([(window, sentence) for window in windows])
         pairs_of_requests.append(pairs_of_sentences)
     distinct = {
-        pair for by_sentence in pairs_of_requests for pairs in by_sentence for pair in pairs
+        pair
+        for pairs_of_sentences in pairs_of_requests
+        for pairs in pairs_of_sentences
+        for pair in pairs
     }
     longest_first = sorted(distinct, key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
     probability = dict(zip(longest_first, _predict(longest_first, model), strict=True))
     return [
-        [max(probability[pair] for pair in pairs) for pairs in by_sentence]
-        for by_sentence in pairs_of_requests
+        [max(probability[pair] for pair in pairs) for pairs in pairs_of_sentences]
+        for pairs_of_sentences in pairs_of_requests
     ]
 
 

@@ -99,10 +99,11 @@ LEXICAL = tuple(
 SEMANTIC = ("alignment", "lowest_quarter", "least_aligned", "no_stranger", "similarity")
 """Evidence from vectors of sentences and words."""
 
-_TELLING = 0.35
+_TELLING = 0.35  # the weight from which a word is telling: rare enough to carry the meaning
 _LONGER_WINDOW = 0.02  # the least support that a further sentence must add to a window
 _SENTENCES = 3
-_PLAIN_GRAM, _LONGEST_GRAM = 3, 6
+_LONGEST_NGRAM = 3  # of the fractions of n-grams
+_LONGEST_ROW = 6  # words: a longer row that is copied counts as one of these
 _DIGITS = 9  # of sums that are compared: equal ones differ by less, and differently on each machine
 _MORE = 2
 _LEAST_GAIN = 0.3  # weight of missing words that a further sentence must have
@@ -110,8 +111,14 @@ _COPIED = 0.9
 
 
 class Reading(NamedTuple):
-    """A sentence and a page: the evidence of its words, and the sentences of the page to compare
-    vectors with.
+    """A sentence of an answer next to a page, which is all contexts of the answer.
+
+    Attributes:
+        sentence: the sentence of the answer.
+        weight: of each of its words.
+        lexical: the evidence of its words, by the names in LEXICAL.
+        window: the sentences of the page that hold most of its words, up to three in a row.
+        others: the sentences of the page whose vectors are compared with it.
     """
 
     sentence: str
@@ -122,54 +129,50 @@ class Reading(NamedTuple):
 
     @property
     def copied(self) -> bool:
-        """Return True if the words decide: all of them are in the best window, and nearly all rows of them
-        on the page.
+        """Return True if the words decide: all of them are in the window, and nearly all rows of them on
+        the page.
         """
         return self.lexical["words_in_window"] > 1 - 1e-9 and self.lexical["ngrams"] >= _COPIED
 
     @property
     def texts(self) -> list[str]:
-        """Return those whose vectors `semantic_evidence` asks for."""
+        """Return the texts whose vectors `semantic_evidence` asks for."""
         return [] if self.copied else [self.sentence, *self.window, *self.others]
 
 
 @lru_cache(maxsize=500)
 def read_sentence(sentence: str, page: Page) -> Reading:
-    """Return how the words of a page (the contexts of an answer) support the words of a sentence of the
-    answer: a value in [0, 1] for each name in LEXICAL, higher is better.
+    """Return how the words of a page support the words of a sentence of an answer.
 
-    A window is up to three sentences in a row of one context; the best window is the one that holds most
-    of the sentence's words by weight.
+    A page is the sentences of all contexts of the answer. A window is up to three sentences in a row of one
+    context; the best window is the one that holds most of the sentence's words by weight (see `words`).
+
+    The evidence is a value in [0, 1] for each name in LEXICAL, higher is better:
 
     - words_in_window, words_on_page: the fraction of the words, by weight, in the best window, and
-      anywhere;
-    - rare_in_window: the same in the best window, with the weights times how rare the word is on
-      this page, ln((sentences + 1) / (sentences with it + 0.5)): a long page holds every common
-      word;
-    - neighbours: the fraction of adjacent pairs of words that are adjacent on the page;
-      word_pairs: of telling words that follow each other, the fraction with both in one sentence;
-    - names_in_window, names_on_page: (names there + 1) / (names + 1). numbers: see
-      `numeric_support`;
-    - not_denied, not_opposed: 0 where the best window denies the sentence or the reverse, or has a
-      word that excludes one of its words; else 1;
-    - ngrams: the mean of the plain fractions of words, pairs and triples of words that the page
-      has;
-    - copied: the mean over the words of the length, up to 6, of the longest row of words around it
-      that is in a sentence of the page word for word, divided by 6 or the length of a shorter
-      sentence;
-    - no_novel_row: 1 - the longest row of words that the best window does not have, by weight.
+      anywhere on the page.
+    - rare_in_window: the fraction in the best window, by weight times the rarity on this page,
+      ln((sentences + 1) / (sentences with the word + 0.5)): a long page holds every common word.
+    - neighbours: the fraction of adjacent pairs of words that are adjacent on the page.
+    - word_pairs: of two telling words (of a weight above 0.35) with no other telling word between them,
+      the fraction that is together in a sentence of the page.
+    - names_in_window, names_on_page: (names there + 1) / (names of the sentence + 1).
+    - numbers: the `numeric_support` of the sentence, 1 without a number.
+    - not_denied: 0 if the best window denies a word of the sentence or the reverse, else 1.
+    - not_opposed: 0 if the best window has the opposite of a word of the sentence ("rose", "fell"), else
+      1.
+    - ngrams, copied, no_novel_row: how far the sentence copies the page, see `_copying`.
 
-    Vectors are later compared with the sentences of the best window, three that hold the rarest
-    words, and up to two with words that are still missing: a page of 10,000 words costs as many as
-    one of 500.
+    Vectors are later compared with the best window, three sentences that hold the rarest words, and up
+    to two with words that are still missing: a page of 10,000 words costs as many as one of 500.
     """
     own_words = words(sentence)
     weight = np.array([word.weight for word in own_words])
     hits = _sentences_with_words(own_words, page)
-    window, share = _best_window(page, weight, hits)
-    support = numeric_support(sentence, page.texts)  # NaN: the sentence has no number
+    window, fraction_in_window = _best_window(page, weight, hits)
+    support = numeric_support(sentence, page.sentence_texts)  # NaN: the sentence has no number
     lexical = {
-        "words_in_window": share,
+        "words_in_window": fraction_in_window,
         "numbers": 1.0 if np.isnan(support) else support,
         **_lexical_evidence(sentence, own_words, weight, page, hits, window),
     }
@@ -178,8 +181,8 @@ def read_sentence(sentence: str, page: Page) -> Reading:
         sentence,
         weight,
         lexical,
-        window=tuple(page.texts[i] for i in window),
-        others=tuple(page.texts[i] for i in others),
+        window=tuple(page.sentence_texts[i] for i in window),
+        others=tuple(page.sentence_texts[i] for i in others),
     )
 
 
@@ -256,7 +259,8 @@ def _sentences_to_compare(weight: Floats, hits: Bools, window: range) -> list[in
 def _lexical_evidence(
     sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
-    """Return the evidence of words: LEXICAL without "words_in_window" and "numbers".
+    """Return name -> value of the evidence of words that `read_sentence` explains, without
+    "words_in_window" and "numbers".
 
     Args:
         sentence: the sentence of the answer.
@@ -264,14 +268,14 @@ def _lexical_evidence(
         weight: their weights.
         page: the sentences of the contexts.
         hits: words x sentences of the page, True where the sentence has the word.
-        window: the sentences of the best window.
+        window: the positions of the sentences of the best window.
     """
     on_page = np.asarray(hits.any(axis=1))  # of each word
     in_window = np.asarray(hits[:, list(window)].any(axis=1))  # of each word
     words_on_page = np.dot(weight, on_page) / weight.sum()
+    # of each word: the longest row of words on the page that begins as the sentence from this word on
     lengths = np.array(page.row_lengths([word.stem for word in own_words]))
-    # of each pair of adjacent words, which counts by the weight of the heavier one
-    is_adjacent_on_page = lengths[:-1] > 1
+    is_adjacent_on_page = lengths[:-1] > 1  # of each pair of adjacent words
     pair_weights = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
     neighbours = words_on_page
     if pair_weights:
@@ -284,7 +288,8 @@ def _lexical_evidence(
     window_sentences = [page.sentences[i] for i in window]
     stems: frozenset[str] = frozenset().union(*(other.stems for other in window_sentences))
     denials: frozenset[str] = frozenset().union(*(other.denied for other in window_sentences))
-    is_denied = Sentence(sentence).contradicts(stems, denials)
+    is_denied = Sentence(sentence).contradicts(stems, denials)  # "safe" and "not safe"
+    # "rose" and "fell"
     is_opposed = opposed(sentence, *(other.text for other in window_sentences))
     return {
         "words_on_page": words_on_page,
@@ -299,8 +304,15 @@ def _lexical_evidence(
 
 
 def _copying(lengths: Ints, weight: Floats, hits: Bools, in_window: Bools) -> dict[str, float]:
-    """Return how far a sentence copies the page: the evidence from words that follow each other there, too
-    (see `read_sentence` for the names).
+    """Return evidence of how far a sentence copies the page (the contexts), each value in [0, 1].
+
+    - ngrams: the mean of three fractions: of the words, of the pairs and of the triples of neighbouring
+      words that are on the page.
+    - copied: the mean over the words of the length, up to 6, of the longest row of words around each that
+      is on the page word for word, divided by 6 or the length of a shorter sentence.
+    - no_novel_row: 1 - the weight of the heaviest row of words that are not in the best window, as a
+      fraction of all.
+    - rare_in_window: the fraction of the words in the best window, by weight times rarity on the page.
 
     Args:
         lengths: for each word, how many words from it on are on the page in the same order, without a
@@ -309,43 +321,50 @@ def _copying(lengths: Ints, weight: Floats, hits: Bools, in_window: Bools) -> di
         hits: words x sentences of the page, True where the sentence holds the word.
         in_window: of each word, True if the best window holds it.
     """
-    longest_gram = min(_LONGEST_GRAM, len(lengths))
-    fractions = []  # of the n-grams that are on the page, for n from 1
-    for n in range(1, min(_PLAIN_GRAM, longest_gram) + 1):
+    longest_row = min(_LONGEST_ROW, len(lengths))
+    ngram_fractions = []  # of the n-grams that are on the page, for n from 1
+    for n in range(1, min(_LONGEST_NGRAM, longest_row) + 1):
         n_starts = len(lengths) - n + 1
-        fractions.append(np.mean(lengths[:n_starts] >= n))
-    lengths = np.minimum(lengths, longest_gram)
-    fragments = np.zeros(len(lengths))  # of each word: the longest row around it on the page
-    for start in np.argsort(lengths):  # longer rows overwrite shorter ones
-        fragments[start : start + lengths[start]] = lengths[start]
-    longest_novel = novel = 0.0  # weight of words in a row that are not in the window
+        ngram_fractions.append(np.mean(lengths[:n_starts] >= n))
+    lengths = np.minimum(lengths, longest_row)
+    row_around = np.zeros(len(lengths))  # of each word: the length of the longest row on the page
+    for start in np.argsort(lengths):  # the longest row comes last and overwrites shorter ones
+        row_around[start : start + lengths[start]] = lengths[start]
+    heaviest_novel_row = novel_row = 0.0  # weight of words in a row that are not in the window
     for word_weight, is_there in zip(weight, in_window, strict=True):
-        novel = 0.0 if is_there else novel + word_weight
-        longest_novel = max(longest_novel, novel)
-    rarity = weight * np.log((hits.shape[1] + 1) / (hits.sum(axis=1) + 0.5))
+        novel_row = 0.0 if is_there else novel_row + word_weight
+        heaviest_novel_row = max(heaviest_novel_row, novel_row)
+    n_sentences = hits.shape[1]
+    n_with_word = hits.sum(axis=1)
+    rare_weight = weight * np.log((n_sentences + 1) / (n_with_word + 0.5))
     return {
-        "ngrams": np.mean(fractions),
-        "copied": fragments.mean() / longest_gram,
-        "no_novel_row": 1 - longest_novel / weight.sum(),
-        "rare_in_window": rarity[in_window].sum() / rarity.sum(),
+        "ngrams": np.mean(ngram_fractions),
+        "copied": row_around.mean() / longest_row,
+        "no_novel_row": 1 - heaviest_novel_row / weight.sum(),
+        "rare_in_window": rare_weight[in_window].sum() / rare_weight.sum(),
     }
 
 
 def semantic_evidence(reading: Reading) -> dict[str, float]:
-    """Return how the vectors of a page support the vectors of a sentence: SEMANTIC, cosines in [-1, 1],
-    higher is better.
+    """Return how the vectors of a page support the vectors of a sentence of an answer: a value in [-1, 1]
+    for each name in SEMANTIC, higher is better.
 
-    Each word of the sentence has a cosine to its nearest word in a sentence of the page:
+    `reading` names the few sentences of the page (the contexts) to compare: `others`, and `window`, up to
+    three in a row that hold most of the sentence's words. For each word of the sentence the nearest word
+    of each of the `others` is found, the word with the highest cosine.
 
-    - alignment: the mean of these cosines by weight, in the sentence of the page where it is highest.
-    - lowest_quarter: the words' cosines in all sentences of the page, the highest of each; the mean
-      by weight over the words that do worst and together hold a quarter of the weight, at least one.
-    - least_aligned: the lowest of these highest cosines of a telling word.
-    - no_stranger: 1 - the greatest weight times distance (1 - cosine) of a word.
-    - similarity: the cosine of the whole sentence to the best window.
+    - alignment: the mean of the words' cosines by weight (rarer words weigh more), in the sentence of the
+      page where it is highest.
+    - lowest_quarter: the mean by weight of the worst words' cosines to the nearest word in any sentence.
+      The worst words are those with the lowest cosines that together have at most a quarter of the
+      weight, but at least one.
+    - least_aligned: the lowest of these cosines among words with a weight above 0.35; without one, the
+      alignment.
+    - no_stranger: 1 - the greatest product of weight and distance (1 - cosine) of a word.
+    - similarity: the cosine of the whole sentence to the window.
 
-    All of it is 1 for a sentence that is copied (all its words are in the best window, and 0.9 of
-    its `ngrams` are on the page): no vector is computed then.
+    All values are 1 for a sentence that is copied: all its words are in the window, and 0.9 of its
+    n-grams are on the page. No vector is computed then.
     """
     if reading.copied:
         return dict.fromkeys(SEMANTIC, 1.0)
@@ -358,14 +377,14 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
         alignment = max(alignment, weight @ nearest / weight.sum())
         highest = np.maximum(highest, nearest)
     worst_first = np.argsort(np.round(highest, 5), kind="stable")
-    weight_so_far = np.cumsum(weight[worst_first])
-    limit = max(0.25 * weight.sum(), weight_so_far[0])  # at least the worst word
-    quarter = worst_first[weight_so_far <= limit]
+    weight_so_far = np.cumsum(weight[worst_first])  # of the worst word, the two worst, ...
+    max_weight = max(0.25 * weight.sum(), weight_so_far[0])  # at least the worst word
+    worst = worst_first[weight_so_far <= max_weight]
     is_telling = weight > _TELLING
     window = np.sum([each.text for each in vectors(reading.window)], axis=0)
     return {
         "alignment": alignment,
-        "lowest_quarter": weight[quarter] @ highest[quarter] / weight[quarter].sum(),
+        "lowest_quarter": weight[worst] @ highest[worst] / weight[worst].sum(),
         "least_aligned": highest[is_telling].min() if is_telling.any() else alignment,
         "no_stranger": 1 - (weight * (1 - highest)).max(),
         "similarity": float(sentence.text @ window / max(1e-9, np.linalg.norm(window))),

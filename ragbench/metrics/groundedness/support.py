@@ -157,7 +157,7 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
             supports += _by_encoder(block, model)
             continue
         # kept until a text or the code changes; the kind "" keeps nothing
-        key = digest(_definition(), json.dumps([[answer, *texts] for answer, texts in block]))
+        key = digest(_code_digest(), json.dumps([[answer, *texts] for answer, texts in block]))
         with arrays("claim-support" if model == "minilm" else "", key) as kept:
             if not kept:  # not on the disk: the arrays that are put in here are kept
                 readings = read_pairs(block)
@@ -170,23 +170,27 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
 
 
 @cache
-def _definition() -> str:
-    """Return a digest of everything that decides a value: code, coefficients, and the libraries that
-    read texts.
+def _code_digest() -> str:
+    """Return a digest of all that decides a `claim_support` besides the texts: the code, the coefficients
+    and the libraries that read texts.
+
+    It is part of the key under which `claim_supports` keeps values on disk.
     """
     here = Path(__file__).parent
     package = here.parents[1]
-    others = ("text.py", "retrieval/minilm.py")
-    files = sorted([*here.glob("*.*"), *(package / name for name in others)])
+    others = [package / "text.py", package / "retrieval" / "minilm.py"]
+    files = sorted([*here.glob("*.*"), *others])
     return digest(
-        word_code(),
+        word_code(),  # the code and tables of `ragbench.language`
         *(path.read_bytes() for path in files),
         *map(version, ("numpy", "scipy", "sentencex", "tokenizers")),
     )
 
 
 def read_pairs(pairs: Pairs) -> list[list[Reading]]:
-    """Return the sentences of each answer as its page supports them; [] if either is empty."""
+    """Return for each answer a reading of each of its sentences next to its page, which is all of its
+    contexts; [] if the answer or the page has no words.
+    """
     pages = [read_page(tuple(contexts)) for _, contexts in pairs]
     readings = []
     for (answer, _), page in zip(pairs, pages, strict=True):
@@ -196,16 +200,19 @@ def read_pairs(pairs: Pairs) -> list[list[Reading]]:
 
 
 def _read_as_assertion(sentence: str, page: Page) -> Reading:
-    """Read a sentence next to a page; without its hedges (such as "may") if the page then holds more of
-    its words.
+    """Return the evidence that a page (the contexts of an answer) has for a sentence of the answer.
+
+    Hedges such as "may" are left out of the sentence if the three sentences of the page that fit it best
+    then hold a greater fraction of its words.
     """
     hedged = read_sentence(sentence, page)
     assertion = unhedged(sentence)
     if assertion == sentence or not words(assertion):
         return hedged
-    reading = read_sentence(assertion, page)
-    is_nearer = reading.lexical["words_in_window"] > hedged.lexical["words_in_window"]
-    return reading if is_nearer else hedged
+    unhedged_reading = read_sentence(assertion, page)
+    fraction_with_hedges = hedged.lexical["words_in_window"]
+    fraction_without_hedges = unhedged_reading.lexical["words_in_window"]
+    return unhedged_reading if fraction_without_hedges > fraction_with_hedges else hedged
 
 
 def _combined(readings: Sequence[Reading], model: str) -> float:

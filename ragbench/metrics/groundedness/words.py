@@ -29,10 +29,11 @@ _WORD = regex.compile(
 _ASCII_WORD = re.compile(  # the same words, in half the time
     r"\d+(?:[.,]\d+)*|n't\b|(?:[a-z]\.){2,}|(?:[a-mo-z]|n(?!'t\b))+", re.ASCII | re.IGNORECASE
 )
-_BEGINS = re.compile(
-    r"[.!?:;\"“”\n•*]"
-)  # between two words: the second one may have a capital for that alone
-_WHOLE = {"n't": "not", "n’t": "not", "ca": "can", "wo": "will"}
+# between two words: the second one may have a capital only because it begins a sentence
+_BEGINS = re.compile(r"[.!?:;\"“”\n•*]")
+_WHOLE = {"n't": "not", "n’t": "not", "ca": "can", "wo": "will"}  # of "can't" and "won't"
+_MIN_WEIGHT_OF_NAME = 0.15  # "The" and "It" are below
+_RARE = 0.95  # from this weight a word with a capital is a name also at the begin of a sentence
 _FIRST_WORD_PIECE = (
     1996  # in BERT's vocabulary whole words are in order of frequency, from "the" at this place
 )
@@ -55,10 +56,10 @@ class Word(NamedTuple):
 def words(text: str) -> tuple[Word, ...]:
     """Return the words of a text in their order.
 
-    Stems are Snowball's (English) after NFKC and case folding; "isn't" is "is not". The weight
-    rises with rarity, from 0.05 for "the" to 1.1 for a word outside the vocabulary of BERT, whose
-    order is by frequency. A name begins with a capital letter and does not begin a sentence, or is
-    rare enough there.
+    Stems are Snowball's (English) after NFKC and case folding. "isn't" is read as "is" and "not", and the
+    "'s" of "Anna's" is left out. The weight rises with rarity, from 0.05 for "the" to 1.1 for a word
+    outside the vocabulary of BERT, which is ordered by frequency. A name begins with a capital letter
+    and is inside a sentence, or is a very rare word at its begin; in a text in capitals no word is a name.
 
     >>> [(word.stem, round(word.weight, 2), word.name) for word in words("The towers of Paris aren't safe.")]
     [('the', 0.05, False), ('tower', 0.78, False), ('of', 0.05, False), ('pari', 0.54, True), ('are', 0.05, False), \
@@ -66,7 +67,7 @@ def words(text: str) -> tuple[Word, ...]:
     """
     text_words: list[Word] = []
     letters = list(filter(str.isalpha, text))
-    is_shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)  # in capitals
+    is_in_capitals = sum(map(str.isupper, letters)) > 0.6 * len(letters)
     pattern = _ASCII_WORD if text.isascii() else _WORD
     end = 0  # of the word before
     is_first = True  # of a sentence
@@ -76,14 +77,15 @@ def words(text: str) -> tuple[Word, ...]:
         end = match.end()
         if gap != " " and _BEGINS.search(gap):
             is_first = True
-        is_before_n = text[end : end + 1] in ("n", "N")
-        word, stem, weight, is_number = _known(raw, is_before_n)
+        is_before_n = text[end : end + 1] in ("n", "N")  # as the "ca" of "can't", read as "can"
+        word, stem, weight, is_number = _stem_and_weight(raw, is_before_n)
         is_possessive = word == "s" and gap[-1:] in {"'", "’"}
         if is_possessive:
             continue
-        is_capital = raw[0].isupper() and not is_number and not is_shouted and weight > 0.15
-        is_rare_enough = weight >= 0.95 if is_first else len(raw) > 1
-        is_name = is_capital and is_rare_enough
+        has_capital = raw[0].isupper() and not is_number and not is_in_capitals
+        # at the begin of a sentence the capital shows nothing; inside it, a letter alone is no name
+        may_be_name = weight >= _RARE if is_first else len(raw) > 1
+        is_name = has_capital and may_be_name and weight > _MIN_WEIGHT_OF_NAME
         text_words.append(Word(stem, match.start(), end, weight, is_name))
         is_first = False
     return tuple(text_words)
@@ -96,13 +98,14 @@ def _vocabulary() -> dict[str, int]:
 
 
 @lru_cache(maxsize=100_000)
-def _known(raw: str, before_n: bool) -> tuple[str, str, float, bool]:
-    """Return a word in lower case, its stem and weight, and whether it is a number.
+def _stem_and_weight(raw: str, is_before_n: bool) -> tuple[str, str, float, bool]:
+    """Return a word of a text in lower case, its stem and weight, and whether it is a number.
 
-    `before_n` states that "n" follows, as in "can't", whose first part is "ca".
+    The parts of a short form are written out: "can't" comes here as "ca" and "n't", which are read as
+    "can" and "not". But "ca" is only read so if "n" follows it in the text (`is_before_n`).
     """
     word = folded(raw) or raw  # a mark alone is left out there
-    if word != "ca" or before_n:
+    if word != "ca" or is_before_n:
         word = _WHOLE.get(word, word)
     if word[0].isdigit():
         return word, word.replace(",", ""), 0.8, True
@@ -148,8 +151,9 @@ _NEGATIONS = frozenset(
 )
 _NO_DENIAL = frozenset({"onli", "just", "mere", "necessarili"})  # "not only fast" is fast
 _STOP = re.compile(r"[.,;:()!?]")
-_REACH = 3  # telling words
-_TELLING = 0.12
+_MAX_DENIED = 3  # words that one negation denies
+_LOOKED_AT = 7  # words behind a negation
+_TELLING = 0.12  # the weight of a word that carries meaning
 
 _OPPOSITES = (
     "increased decreased|increase decrease|increases decreases|rose fell|rise fall|more "
@@ -173,29 +177,35 @@ for _pair in _OPPOSITES.split("|"):
 
 
 def denied(text: str) -> frozenset[str]:
-    """Return the stems of the words that the text denies: after each negation ("not") the next three words
-    of its clause that carry meaning.
+    """Return the stems of the words that the text denies.
+
+    These are the first three words with a meaning (not "the" or "of") among the seven words behind a
+    negation ("not"), up to the end of the clause. "not only", "not just" and the like deny nothing.
 
     >>> sorted(denied("The bridge isn't safe under load, but it stands."))
     ['load', 'safe', 'under']
+    >>> sorted(denied("The bridge is not only safe."))
+    []
     """
     stems: set[str] = set()
     text_words = words(text)
     for i, word in enumerate(text_words):
         if word.stem not in _NEGATIONS:
             continue
-        following = text_words[i + 1 : i + 8]
-        if following and following[0].stem in _NO_DENIAL:
+        following = text_words[i + 1 : i + 1 + _LOOKED_AT]
+        is_not_only = bool(following) and following[0].stem in _NO_DENIAL
+        if is_not_only:
             continue
-        n_reached = 0
+        n_denied = 0
         end = word.end
         for after in following:
-            if n_reached == _REACH or _STOP.search(text[end : after.start]):
+            is_next_clause = _STOP.search(text[end : after.start])
+            if n_denied == _MAX_DENIED or is_next_clause:
                 break
             end = after.end
             if after.weight > _TELLING and after.stem not in _NEGATIONS:
                 stems.add(after.stem)
-                n_reached += 1
+                n_denied += 1
     return frozenset(stems)
 
 
@@ -207,15 +217,15 @@ def _forms(text: str) -> frozenset[str]:
 
 
 def opposed(claim: str, *texts: str) -> bool:
-    """Return True if the texts have, for a word of the claim that they lack, one that excludes it
+    """Return True if a word of the claim is in none of the texts, but a word with the opposite meaning is
     ("rose" and "fell").
 
     >>> opposed("Sales rose in May.", "In May sales fell."), opposed("Sales rose.", "Sales rose, then fell.")
     (True, False)
     """
     forms_of_texts = frozenset().union(*map(_forms, texts))
-    lacking = _forms(claim) - forms_of_texts
-    return any(_OPPOSITE[word] & forms_of_texts for word in lacking)
+    missing = _forms(claim) - forms_of_texts
+    return any(_OPPOSITE[word] & forms_of_texts for word in missing)
 
 
 def polarity_differs(claim: str, text: str) -> bool:
@@ -300,8 +310,9 @@ class Sentence:
         return inside / total if total else 0.0
 
     def contradicts(self, stems: frozenset[str], denials: frozenset[str]) -> bool:
-        """Return True if it denies a statement of a text, or the reverse: `stems` are of the words of the
-        text, `denials` of those that the text denies.
+        """Return True if the sentence denies a word that a text has and does not deny, or the reverse.
+
+        `stems` are of the words of the text, `denials` are the stems that the text denies.
         """
         denied_here_alone = (self.denied & stems) - denials
         denied_there_alone = (denials & self.stems) - self.denied
@@ -318,8 +329,7 @@ class Page:
     context_of: tuple[int, ...]
 
     @cached_property
-    def texts(self) -> tuple[str, ...]:
-        """Return the texts of the sentences."""
+    def sentence_texts(self) -> tuple[str, ...]:
         return tuple(sentence.text for sentence in self.sentences)
 
     @cached_property
