@@ -237,17 +237,28 @@ def _relative_to_runs(values: _Table, folder: Path) -> _Table:
     folders, which are relative to this process's working folder, become relative to `folder`.
     """
     adapted = dict(values)
-    for name in ("dataset", "corpus", "system"):
-        text = str(values.get(name) or "")
-        # a system without such an ending is a name, such as bm25 or "module:attribute"
-        may_be_path = name != "system" or text.endswith((".toml", *RECORDED_SUFFIXES))
-        if not text or not may_be_path:
+    for name in ("dataset", "corpus", "system", "criteria"):
+        value = values.get(name)
+        if not isinstance(value, str):
             continue
-        path_here = expanded(text).absolute()
-        path_in_folder = (folder / expanded(text)).absolute()
-        if path_here.exists() and path_here != path_in_folder:
-            adapted[name] = relative(path_here, folder)
+        parts = value.split(",") if name == "criteria" else [value]
+        adapted[name] = ",".join(_as_path_of_runs(name, part.strip(), folder) for part in parts)
     return adapted
+
+
+def _as_path_of_runs(name: str, text: str, folder: Path) -> str:
+    """Return the value of a parameter as runs in `folder` need it: a path from there, if the text names an
+    existing file or folder seen from this process, else the text.
+    """
+    # without such an ending it is a name: a system such as bm25, or a criterion
+    may_be_path = name in ("dataset", "corpus") or text.endswith((".toml", *RECORDED_SUFFIXES))
+    if not text or not may_be_path:
+        return text
+    path_here = expanded(text).absolute()
+    path_in_folder = (folder / expanded(text)).absolute()
+    if path_here.exists() and path_here != path_in_folder:
+        return relative(path_here, folder)
+    return text
 
 
 def _overridden(file: GridFile, values: _Table) -> GridFile:

@@ -166,6 +166,19 @@ def test_a_grid_may_combine_criteria(place: Path) -> None:
     assert combined["combine_criteria"] is True
 
 
+def test_a_file_of_criteria_on_the_command_line_is_found_from_here(place: Path) -> None:
+    from ragbench.sweep.grid import read_grid
+
+    rb.testsets.save_testset(DATA, place / "set.yaml", "yaml")
+    grid = place / "grids" / "grid.toml"
+    grid.parent.mkdir()
+    grid.write_text('[fixed]\ndataset = "../set.yaml"\njudge = "my_criteria:judge"\n')
+    [parameters] = read_grid(grid, ["criteria=faithfulness,mine.toml"]).runs.values()
+    assert parameters["criteria"] == "faithfulness,../mine.toml"
+    with pytest.raises(ConfigError, match=r"absent\.toml"):
+        read_grid(grid, ["criteria=absent.toml"])
+
+
 def test_a_server_takes_criteria_as_data_and_no_file_or_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
