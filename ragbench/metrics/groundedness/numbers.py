@@ -104,6 +104,7 @@ _VERSION = regex.compile(
     r"(?:(?:[,\s/–-]|\band\b|\bor\b|\bto\b|\bthrough\b|\bbis\b|\bund\b|\boder\b)+(?P<further>\d+\.\d+))*(?![.,]?\d)"
 )
 _FRACTION_SIGNS = str.maketrans(_TABLES["signs"])
+_LONGER_SIGNS = [sign for sign, written_out in _TABLES["signs"].items() if len(written_out) > 1]
 
 
 class Number(NamedTuple):
@@ -163,9 +164,10 @@ def _all_numbers(text: str, default: Language | None = None) -> tuple[Number, ..
         return ()
     language = detect_language([text], default)
     # What is not a number is made blank, so that later patterns do not see it and numbers keep their
-    # places; only behind a "½" places move.
+    # places.
     line = _in_english_notation(without_citations(text), language)
     line = _blank(_NUMBERING, line)  # "2." before the text of a line
+    place_of = _places_after_translation(line)
     line = line.translate(_FRACTION_SIGNS)  # "½" becomes " 1/2"
     has_inline_numbering = _INLINE_NUMBERING.findall(line)[:2] == ["1", "2"]
     if has_inline_numbering:  # "1) open it, 2) read it"
@@ -184,10 +186,26 @@ def _all_numbers(text: str, default: Language | None = None) -> tuple[Number, ..
             continue
         is_version = match.start("numeral") in version_starts
         for number in _amounts(match):
-            written = text[number.start : number.end].strip()
             has_version = is_version and number.kind == ""
-            amounts.append(number._replace(text=written, version=has_version))
-    return tuple(sorted([*dates, *amounts], key=lambda number: (number.start, number.date)))
+            amounts.append(number._replace(version=has_version))
+    in_text = []
+    for number in [*dates, *amounts]:
+        start = place_of[number.start]
+        end = place_of[number.end - 1] + 1
+        in_text.append(number._replace(text=text[start:end].strip(), start=start, end=end))
+    return tuple(sorted(in_text, key=lambda number: (number.start, number.date)))
+
+
+def _places_after_translation(line: str) -> Sequence[int]:
+    """Return for each place of a line in which signs such as "½" are written out (" 1/2") its place in the
+    line before.
+    """
+    if not any(sign in line for sign in _LONGER_SIGNS):
+        return range(len(line))
+    places = []
+    for place, sign in enumerate(line):
+        places += [place] * len(sign.translate(_FRACTION_SIGNS))
+    return places
 
 
 def _version_starts(line: str) -> set[int]:

@@ -136,6 +136,25 @@ def test_fabricated(answer: str, context: str) -> None:
     assert len(numeric_fabrications(answer, [context])) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("He got 6½ sacks, 300 points.", ["6½", "300"]),
+        ("½ and ¾ of 20 on 3 May 2020", ["½", "¾", "20", "3 May 2020"]),
+    ],
+)
+def test_a_number_behind_a_fraction_sign_has_its_own_place(text: str, written: list[str]) -> None:
+    """A sign such as "½" is read as " 1/2", which is longer than the text."""
+    found = numbers(text)
+    assert [text[number.start : number.end].strip() for number in found] == written
+    assert [number.text for number in found] == written
+
+
+def test_a_fabricated_number_behind_a_fraction_sign_is_named_as_written() -> None:
+    found = numeric_fabrications("He got 6½ sacks, 300 points.", ["He got 6½ sacks, 200 points."])
+    assert [number.text for number in found] == ["300"]
+
+
 def test_support_is_a_share_and_unscored_without_numbers() -> None:
     assert numeric_support("1 May 1889, 12 and 13.", ["12", "1889-05-01"]) == pytest.approx(2 / 3)
     assert math.isnan(numeric_support("None at all.", ["12"]))
