@@ -265,9 +265,10 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
     """
     kind, table = read_table(path)
     ask_consent(path, table)
+    makers: dict[str, Callable[..., Any]]
     makers = {"http": HttpSystem, "mcp": McpSystem, "pipeline": pipeline_options()}
     try:
-        system_or_options: Any = makers[kind](**{"name": path.stem, **table})
+        system_or_options = makers[kind](**{"name": path.stem, **table})
     except (OptionsError, ValidationError) as exc:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
         toml = path.read_text(encoding="utf-8-sig")

@@ -481,7 +481,7 @@ def test_what_cannot_work_is_refused(options: dict[str, Any], message: str) -> N
 
 def test_more_arguments_than_options_are_refused() -> None:
     with pytest.raises(TypeError, match="HttpSystem takes 10 options, but 11 were given"):
-        HttpSystem("http://host/", "GET", None, {}, {}, {}, "", 3.0, 2, "name", "too many")
+        HttpSystem("http://host/", "GET", None, {}, {}, {}, "", 3.0, 2, "name", "too many")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("value", ["a/b?c#d%", "..%2f", "a\r\nX: y", "\u00e9 \U0001f600"])
