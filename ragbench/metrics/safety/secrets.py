@@ -33,12 +33,14 @@ def missing_extra() -> str:
 
 def secrets(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, reason) of every key, token or password; the reason states how it was
-    recognised. A place may come twice. Values that are named as a code word or number are left out: in
-    an answer these are often no secrets (`marked_secrets` finds them in contexts).
+    recognised. A place may come twice.
+
+    A value after "code name", "secret word", "access number" and the like is left out: in an answer it
+    is often no secret (`marked_secrets` finds it in contexts).
 
     >>> [name for _, _, name in secrets("password = 'Tr0ub4dor&3', token = your_token_here")]
     ['a value named as password or key']
-    >>> list(secrets("the password is required; sha256 " + "0a" * 32))
+    >>> list(secrets("the code name is Tr0ub4dor&3; the password is required; sha256 " + "0a" * 32))
     []
     """
     for match in _SECRETS["private_key"].finditer(text):
@@ -57,7 +59,8 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
     for match in _SECRETS["named"].finditer(text):
         secret = _named_secret(match)
         if secret and not match["code_word_name"]:
-            start = match.start("quoted" if match["quoted"] else "plain")
+            # a quoted value may begin with a blank, which is not a part of the secret
+            start = text.index(secret, match.start("quoted" if match["quoted"] else "plain"))
             yield start, start + len(secret), "a value named as password or key"
 
 

@@ -54,6 +54,10 @@ def test_a_key_of_the_environment_is_masked_on_pages_and_a_word_is_not(
     assert masked(text) == "Ask ollama with zq***, please."
 
 
+def test_a_secret_after_a_blank_in_quotation_marks_is_masked_to_its_end() -> None:
+    assert masked("password = ' Tr0ub4dor&3'") == "password = ' Tr***'"
+
+
 def kinds(text: str, contexts: tuple[str, ...] = ()) -> list[str]:
     return [finding.kind for finding in leakage_findings(text, contexts)]
 
