@@ -173,18 +173,21 @@ def _is_asked_by_import() -> bool:
     """Return True if the line that asks a package for a name is `from package import name`, for which
     Python would replace an AttributeError, and its hint, by an ImportError of its own.
 
-    The caller's instruction tells, as nothing else does: no exception can be both (a class cannot
-    have both bases), and an ImportError for every line would break `hasattr`.
+    Only the instruction of that line tells this: no exception can be both (a class cannot have both
+    bases), and an ImportError for every line would break `hasattr`.
     """
-    caller = sys._getframe(2)
-    return caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM
+    asking_code = sys._getframe(2)  # 0 is this function, 1 the `__getattr__` that calls it
+    return asking_code.f_code.co_code[asking_code.f_lasti] == _IMPORT_FROM
 
 
 def _is_looked_for() -> bool:
-    """Return True if Python's import system asks a package for a name: it then imports the module of
-    this name, and ignores an AttributeError.
+    """Return True if Python's import system has called the `__getattr__` that calls this function.
+
+    For `from package import name` it first asks the package for the name. After an AttributeError, whose
+    text no one sees, it imports the module of this name.
     """
-    return sys._getframe(2).f_globals.get("__name__") == "importlib._bootstrap"
+    asking_code = sys._getframe(2)  # 0 is this function, 1 the `__getattr__`
+    return asking_code.f_globals.get("__name__") == "importlib._bootstrap"
 
 
 def _modules_in(stub: Path) -> dict[str, str]:
@@ -285,9 +288,12 @@ def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
     """Return "; use rb.MODULE.NAME" with the function of a public submodule whose words mean the same as
     those of an unknown name of the root package; "" if there is none, or the root package is nearer.
 
-    A function with the same last word (the noun) is preferred, and the root package goes first:
-    load_run means read_run, not load_results. A function with another noun counts only if no name of the
-    root package has this meaning and `calls` does not explain the noun.
+    In this order:
+
+    1. a name of the root package with the same last word (the noun): "";
+    2. a function of a submodule with the same noun: load_run is rb.metrics.read_run;
+    3. a name of the root package with another noun, or a key of `calls` that is the noun: "";
+    4. a function of a submodule with another noun: compare_runs is rb.evaluation.compare_results.
 
     Args:
         name: the unknown name, such as "load_run".
@@ -297,7 +303,7 @@ def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
     from ragbench.hints.similar_names import last_word, same_words
 
     noun = last_word(name)
-    root_match = same_words(name, _names_of[_ROOT])
+    root_match = same_words(name, _names_of[_ROOT])  # "" without a match, as for each module
     if last_word(root_match) == noun:
         return ""
     first_match = ""  # with another noun

@@ -22,7 +22,7 @@ Record = TypeVar("Record")
 
 _CONSTRUCTING = frozenset("from load read create make build parse of new".split())
 """First words of class methods that make an object."""
-_OF_COLUMNS = frozenset("std var sem median min max quantile".split())
+_COLUMN_STATISTICS = frozenset("std var sem median min max quantile".split())
 """Methods of tables that users want of one measure."""
 
 
@@ -158,10 +158,9 @@ class _Hints:
         return hint
 
     def _unlisted_call(self, owner: Any, name: str) -> str:
-        """Return what to write instead of an attribute that is not in `calls`; "" if that is not known.
-
-        `further_call` is asked first. Else an attribute of a DataFrame is read from the object's table, such
-        as "result.to_frame().sort_values".
+        """Return what to write instead of an attribute that is not in `calls`: the call that
+        `further_call` returns; else an attribute of the object's table, such as
+        "result.to_frame()[column].median()" or "result.to_frame().sort_values"; else "".
 
         Args:
             owner: one of the objects of the class, or the class, which has no table.
@@ -171,9 +170,13 @@ class _Hints:
         if call:
             return call
         has_table = self.as_frame != "" and owner is not self.cls
-        if has_table and name in _OF_COLUMNS:
+        if not has_table:
+            return ""
+        if name in _COLUMN_STATISTICS:
             return f"{self.as_frame}[column].{name}()"
-        return f"{self.as_frame}.{name}" if has_table and is_of_frames(name) else ""
+        if is_of_frames(name):
+            return f"{self.as_frame}.{name}"
+        return ""
 
     def refuse_key(self, key: Any) -> Any:
         """Raise TypeError with what to write instead of `record[key]`."""
@@ -202,20 +205,25 @@ def _explain_methods(cls: type[Any], instead: str) -> None:
     """Make the constructor, the public methods and the class methods of a class explain calls that do
     not fit; `instead` is the call to write in place of the constructor.
 
-    A public method also explains an attribute that is read from the method itself (`_Method`).
+    A public method also explains an attribute that is read from the method itself (`_Method`). Static
+    methods and properties stay as they are, and a method that explains its calls already is not
+    wrapped once more.
     """
+    expected_options: Mapping[str, str] = {}  # no other names of options are known
     for name, member in list(vars(cls).items()):
         qualified_name = f"{cls.__name__}.{name}"
         if isinstance(member, classmethod) and not explains_calls(member):
-            explained = classmethod(with_explained_errors(member.__func__, qualified_name, {}))
+            explained = classmethod(
+                with_explained_errors(member.__func__, qualified_name, expected_options)
+            )
             setattr(cls, name, explained)
         elif inspect.isfunction(member) and not name.startswith("_"):
             function = member
             if not explains_calls(member):
-                function = with_explained_errors(member, qualified_name, {})
+                function = with_explained_errors(member, qualified_name, expected_options)
             setattr(cls, name, _Method(function))
     if cls.__init__ is not object.__init__:
-        cls.__init__ = with_explained_errors(cls.__init__, cls.__name__, {}, instead)
+        cls.__init__ = with_explained_errors(cls.__init__, cls.__name__, expected_options, instead)
 
 
 class _Method:

@@ -121,9 +121,11 @@ def _misfit(
     for option in options:
         if option in known:
             continue
-        # **options takes any name, but one like a parameter without default is its misspelling
         is_misspelt = similar(option, without_default) != ""
-        if option in names or is_misspelt or not takes_any:
+        # **options takes any name; but as the call fails, one that means another option, or is like a
+        # parameter without default, is the likely cause
+        is_likely_cause = option in names or is_misspelt
+        if is_likely_cause or not takes_any:
             return f"{name} has no option {option!r}{hint_of_option(option, known, names)}"
     given_twice = _TWICE.fullmatch(reason)  # "multiple values for argument 'query'"
     if given_twice:

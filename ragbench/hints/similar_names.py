@@ -258,8 +258,9 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
     3. the noun of the name (`_telling_noun`): "kappa" for kappa_score;
     4. the action, which is the first word of the name: "plot" for plot_data.
 
-    A whole name with synonyms has no noun, since the synonyms tell more. A known action goes before a
-    broad noun: plot_score is about plotting.
+    Step 3 is left out for a whole name in `SYNONYMS`, such as metric_value: the caller tries its synonyms
+    next, which tell more than its noun. A known action goes before a broad noun: plot_score is about
+    plotting.
 
     Args:
         names: the names that exist.
@@ -268,8 +269,8 @@ def _expected_call(name: str, names: Collection[str], calls: Mapping[str, str]) 
     >>> calls = {"plot": "rb.plots", "kappa": "rb.trust", "score": "rb.score_run"}
     >>> [_expected_call(name, ["save"], calls) for name in ("plot_data", "kappa_score", "my_score", "saves")]
     ['plot', 'kappa', 'score', 'save']
-    >>> _expected_call("plot_score", [], calls)
-    'plot'
+    >>> _expected_call("plot_score", [], calls), _expected_call("metric_value", [], {"value": "result.means"})
+    ('plot', '')
     """
     word = name.casefold()
     without_get = word.removeprefix("get_")

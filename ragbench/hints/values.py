@@ -179,7 +179,7 @@ def _is_name(key: Any) -> bool:
     return isinstance(key, str) and key.isidentifier()
 
 
-_CONSTANT = frozenset({bool, int, float, str, NoneType})
+_SIMPLE_TYPES = frozenset({bool, int, float, str, NoneType})
 """Types of values that cannot explain themselves: of some of them no class can be derived."""
 _PACKAGE = str(Path(__file__).parents[1])
 _ATTRIBUTE = opmap["LOAD_ATTR"]
@@ -193,8 +193,8 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
     a key that the value lacks, the error names what to write.
 
     In place of a dict, list or tuple the user gets a copy that explains itself (`explaining_misuse`). A
-    truth value, a number, a text or None is returned as it is, after a look at the next instruction of
-    the user's code (`_check_use`).
+    truth value, a number, a text or None cannot explain itself: the error is raised when it is read, if
+    the next instruction of the user's code would use it wrongly.
 
     Args:
         variable: what users write for a record, such as "result".
@@ -213,23 +213,23 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
 
     def decorated(cls: type[Record]) -> type[Record]:
         def read(record: Record, name: str) -> Any:
-            if name == "_typ":  # pandas reads it to recognise its own classes: refused in pd.concat
+            if name == "_typ":  # by which pandas recognises its own classes
                 check_reader("concat", f"pd.concat of {_table_of(cls)} of each")
-            if name == "__class__":  # whose name json shows where it refuses an object
-                _refuse_json(cls, variable)
+            if name == "__class__":  # json reads it for its message before it refuses an object
+                _raise_if_read_by_json(cls, variable)
             value = object.__getattribute__(record, name)
-            kind = type(value)
-            is_explained = kind in _CONSTANT or kind in _PROPERTY_TYPES
-            if not is_explained or name.startswith("_"):
+            is_container = type(value) in _PROPERTY_TYPES  # a dict, list or tuple
+            is_simple = type(value) in _SIMPLE_TYPES  # a truth value, a number, a text or None
+            if name.startswith("_") or not (is_container or is_simple):
                 return value
             caller = sys._getframe(1)
             is_read_by_user = not caller.f_code.co_filename.startswith(_PACKAGE)
             if not is_read_by_user:
                 return value
             written = f"{variable}.{name}"
-            if kind in _PROPERTY_TYPES:
+            if is_container:
                 return explaining_misuse(value, written)
-            _check_use(caller, value, written, calls.get(name, ""), _table_of(cls))
+            _raise_if_used_wrongly(caller, value, written, calls.get(name, ""), _table_of(cls))
             return value
 
         cls.__getattribute__ = read  # type: ignore[method-assign, assignment]
@@ -243,7 +243,7 @@ def _table_of(cls: type[Any]) -> str:
     return getattr(cls, "_as_frame", "")
 
 
-def _refuse_json(cls: type[Any], variable: str) -> None:
+def _raise_if_read_by_json(cls: type[Any], variable: str) -> None:
     """Raise TypeError if the encoder of json is about to refuse an object of a class.
 
     Args:
@@ -289,10 +289,13 @@ def check_unpacking(what: str, size: int, use: str) -> None:
 def check_reader(function: str, use: str) -> None:
     """Raise ConfigError if a function of pandas, which takes tables, is reading a record.
 
+    A method that Python calls when a record is read, such as its `__getattribute__`, calls this function.
+
     Args:
         function: the name of the function, such as "concat".
         use: what to pass to the function instead.
     """
+    # 0 is this function, 1 the method of the record, 2 the code that reads the record
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("pandas."):
         if frame.f_code.co_name == function:
@@ -300,9 +303,14 @@ def check_reader(function: str, use: str) -> None:
         frame = frame.f_back
 
 
-def _check_use(caller: FrameType, value: Any, written: str, instead: str, table: str) -> None:
+def _raise_if_used_wrongly(
+    caller: FrameType, value: Any, written: str, instead: str, table: str
+) -> None:
     """Raise TypeError if code of a user is about to call a value, or to read an attribute that the value
     lacks.
+
+    Python runs `result.passed.sum()` as: read "passed"; read "sum" to call it. For `result.passed()` it
+    reads "passed" to call it. So the instruction that is running and the next one show the use.
 
     Args:
         caller: runs the code that has just read the value from a record.
@@ -311,6 +319,7 @@ def _check_use(caller: FrameType, value: Any, written: str, instead: str, table:
         instead: what to write if the value is used wrongly; "" if that is not known.
         table: the call that returns the record as a DataFrame; "" without one.
     """
+    # (True if the instruction reads an attribute to call it, the attribute's name)
     is_called, attribute = _read_at(caller, caller.f_lasti)
     if attribute != written.partition(".")[2]:  # read by `getattr`, not by a dot
         return
@@ -318,11 +327,11 @@ def _check_use(caller: FrameType, value: Any, written: str, instead: str, table:
     if is_called and value is not None:
         way_out = f", or use {instead}" if instead else ""
         raise TypeError(f"{written} is {kind}, not a function: leave out the parentheses{way_out}")
-    next_instruction = caller.f_lasti + 2
+    next_instruction = caller.f_lasti + 2  # an instruction has two bytes
     # the code has fillers after some instructions, which are not executed
     while caller.f_code.co_code[next_instruction] == opmap["CACHE"]:
         next_instruction += 2
-    _, next_attribute = _read_at(caller, next_instruction)
+    _, next_attribute = _read_at(caller, next_instruction)  # "" if it reads no attribute
     is_attribute_missing = next_attribute != "" and not hasattr(value, next_attribute)
     is_none_called = is_called and value is None
     if not is_none_called and not is_attribute_missing:
