@@ -579,9 +579,9 @@ def measure_of(name: str) -> Measure:
     if measure is None:
         suggestion = _nearest_name(str(name))
         meant = expected_measure(str(name))  # as other tools use the name
-        if meant is not None and meant.judged:  # the call shows that it needs a judge
+        if meant is not None and meant.judged:  # it needs a judge, which the call shows
             hint = f"; use {call_of_measure(meant)}."
-        elif suggestion:
+        elif suggestion:  # it is `meant`, if that needs no judge and the name itself is not near
             hint = f"; did you mean {suggestion!r}?"
         else:
             hint = "."
@@ -594,25 +594,25 @@ def _nearest_name(name: str) -> str:
 
     A measure with a depth, such as P@{k}, is suggested at the depth in the unknown name, else at 5.
 
-    >>> [_nearest_name(name) for name in ("P", "token_f1(k=1)", "nDGC@3", "colour")]
-    ['P@5', 'token_f1', 'nDCG@3', '']
+    >>> [_nearest_name(name) for name in ("P", "P(rel=2)", "token_f1(k=1)", "recall_at_3", "nDGC@3", "colour")]
+    ['P@5', 'P(rel=2)@5', 'token_f1', 'R@3', 'nDCG@3', '']
     """
     depth = re.search(r"@([1-9]\d{0,8})", name)
     k = depth[1] if depth else "5"
-    name_with_depth = name if depth else f"{name}@{k}"  # P@5 for P
-    name_without_options = re.sub(r"\([^@]*", "", name)  # P@5 for P(rel=2)@5
+    name_with_depth = name if depth else f"{name}@{k}"
+    name_without_options = re.sub(r"\([^@]*", "", name)
     word = name.partition("@")[0]
     measure = (
-        find_measure(name_with_depth)
-        or find_measure(name_without_options)
-        or expected_measure(f"{word}@{k}")  # a name of another tool
+        find_measure(name_with_depth)  # "P" is P@5
+        or find_measure(name_without_options)  # "token_f1(k=1)" is token_f1
+        or expected_measure(f"{word}@{k}")  # a name of another tool: "recall_at_3" is R@3
     )
     if measure is not None:
         return measure.name
     # else a misspelt name: the most similar of all names and aliases (which can be used as names)
     names = [f"{alias}@{k}" for alias in ALIASES]
     names += [re.sub(r"\{\w+\}", k, measure.name) for measure in _BUILT_IN]
-    names += _own
+    names += _own  # measures that users have registered
     name_of_folded = {candidate.casefold(): candidate for candidate in names}
     return name_of_folded.get(nearest(name.casefold(), name_of_folded), "")
 
@@ -691,7 +691,8 @@ def named_among(name: str, known: Iterable[str]) -> str:
         return same_in_other_case
     if measure is not None:
         for candidate in names:
-            # not `find_measure`, which in a block of `declared` returns a measure of exactly this name
+            # Not `find_measure`: while a table of another tool is read, the table's columns are measures
+            # of their own (see `declared`), and "ndcg_cut_10" would not be found as nDCG@10.
             other = _registered(candidate)
             if other is not None and other.name == measure.name:
                 return candidate

@@ -83,10 +83,11 @@ def _task_file(path: Path) -> _TaskFile | None:
 
 
 def _runs_of_tasks(folder: Path, files: Sequence[_TaskFile]) -> list[Path | ScoreTable]:
-    """Return a table for each run, with the rows of all its tasks.
+    """Return a table for each run, with the rows of all its tasks. With several tasks, the id in a row
+    is "TASK/ID".
 
-    If each file has another task, all files belong to one run, although they may have been written at
-    different times. Otherwise a run is the files with the same `_TaskFile.run`.
+    If no two files have the same task, all files belong to one run, although they may have been written
+    at different times. Otherwise a run is the files with the same `_TaskFile.run`.
     """
     tasks = {file.task for file in files}
     is_one_run = len(tasks) == len(files)
@@ -95,7 +96,7 @@ def _runs_of_tasks(folder: Path, files: Sequence[_TaskFile]) -> list[Path | Scor
         [table] = load_scores(file.path)
         rows = list(table.rows)
         if len(tasks) > 1:
-            rows = [_row_of_task(row, file.task) for row in rows]
+            rows = [_with_task_in_id(row, file.task) for row in rows]
         rows_by_run.setdefault("" if is_one_run else file.run, []).extend(rows)
     name = printable(folder.resolve().name)
     tables: list[Path | ScoreTable] = []
@@ -105,6 +106,6 @@ def _runs_of_tasks(folder: Path, files: Sequence[_TaskFile]) -> list[Path | Scor
     return tables
 
 
-def _row_of_task(row: Scored, task: str) -> Scored:
+def _with_task_in_id(row: Scored, task: str) -> Scored:
     """Return a row whose id names its task: tasks number their documents alike."""
     return row._replace(query_id=f"{task}/{row.query_id}") if row.query_id else row

@@ -135,6 +135,9 @@ def scored_rows(
     """Return the scores in the rows of a table: wide (a column per measure) or long (a row per question
     and measure).
 
+    If one system has two different questions under one id, the ids are those of something else, such as
+    a run: then rows with a question's text have no id, and are paired by the text.
+
     Args:
         records: the rows, each with its columns.
         source: the place of the table in messages.

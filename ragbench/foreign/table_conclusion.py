@@ -423,7 +423,7 @@ def _main_measure(n_scored: Mapping[str, int]) -> tuple[str, str]:
 
     `n_scored` is measure -> the number of questions with a score, for one measure or more.
     """
-    # if no ranking measure has a score, this is another measure, or one that is not in `n_scored`
+    # the ranking measure that nearly all questions have; without any, another measure or "nDCG@10"
     ranking = main_measure_of(n_scored)
     if ranking in RANKING and n_scored.get(ranking):
         return ranking, "a ranking measure"

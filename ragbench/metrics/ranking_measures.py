@@ -90,8 +90,10 @@ def parse_measure(text: str) -> RankingMeasure:
     """Return the measure that a name means. The name may be in upper or lower case, or a well-known alias
     (`ALIASES`).
 
-    >>> parse_measure("nDCG@10").cutoff
-    10
+    >>> parse_measure("P(rel=2)@5")
+    RankingMeasure(name='P', cutoff=5, rel=2, option=0.0)
+    >>> parse_measure("RBP(p=0.5)").option, parse_measure("nDCG(dcg='exp-log2')@10").option
+    (0.5, 1.0)
     >>> str(parse_measure('ndcg(dcg="exp-log2")@10'))
     "nDCG(dcg='exp-log2')@10"
     >>> str(parse_measure("Hit Rate@5")), str(parse_measure("P(rel=2)@5")), str(parse_measure("RBP(rel=1, p=0.5)"))
@@ -123,7 +125,8 @@ def parse_measure(text: str) -> RankingMeasure:
         values[key] = number
     cutoff = int(depth) if depth else None
     rel = int(values.pop("rel", 1))
-    option_value = next(iter(values.values()), 0.0)  # no measure has two options next to rel
+    # the value of p, beta or dcg; no measure has two of these
+    option_value = next(iter(values.values()), 0.0)
     return RankingMeasure(name, cutoff, rel, option_value)
 
 
