@@ -153,8 +153,11 @@ def replace_threshold(
 ) -> None:
     """Set the alerts of a series: one for a pass rate below `limit`, one for a job that fails.
 
-    They replace its rules for the pass rate and "failed". Alerts are sent `to` these targets; none = to
-    those of its old rules for the pass rate, and if these have none, failures to those of "failed".
+    They replace its rules for the pass rate and "failed".
+
+    Args:
+        to: the targets of both. Without any, both have the targets of the old rules for the pass rate;
+            if these have none, the new rule "failed" has those of the old one.
 
     Raises:
         ConfigError, DataError: as `add_alert`.
@@ -348,17 +351,20 @@ def _lines_about(run: Json) -> list[str]:
 
 
 def _open_episode(connection: Connection, rule: _Row, subject: _Subject) -> _Episode | None:
-    """Return the open episode of a rule before a run or a job; None if there is none.
+    """Return the episode of a rule that is open when a run or a job (the `subject`) is checked; None if
+    there is none.
 
     An episode is the time from a breach of the rule to the recovery. It is open if the last alert
-    before the `subject` (the run or the job) is not a recovery.
+    before the subject is not a recovery.
     """
     time = subject.time_column
     runs_or_jobs = time.table
     # each earlier alert of the rule, with the time of the run or job that it is about
     query = select(alert.c.kind, time.label("time"))
     query = query.join_from(alert, runs_or_jobs, alert.c.subject == subject.id_column)
-    query = query.where(alert.c.rule_id == rule.id, subject.may_share_episode, time < subject.at)
+    # only alerts about runs of the same configuration, or jobs of the same schedule
+    query = query.where(subject.may_share_episode)
+    query = query.where(alert.c.rule_id == rule.id, time < subject.at)
     newest_first = connection.execute(query.order_by(time.desc())).all()
     if not newest_first or newest_first[0].kind == "recovery":
         return None

@@ -91,17 +91,18 @@ async def create_dataset(
     form = _FORMS.get(content_type.strip().lower())
     if form is None:
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
-    if name == CASES:
+    if name == CASES:  # the data set of the cases that are sent one by one
         raise HTTPException(422, f"the cases of {CASES} are sent to /evaluation/test-cases")
     uploads = session.request.app.state.uploads
-    with uploads.alone(session.owner):
+    with uploads.alone(session.owner):  # 429 while another upload of this client is read
         content = await session.request.body()
         path = session.folder.new_testset(name)
         await uploads.save(path, content, form)
-    return await run_in_threadpool(_created, session, path)
+    return await run_in_threadpool(_record_and_describe, session, path)
 
 
-def _created(session: Session, path: Path) -> Json:
+def _record_and_describe(session: Session, path: Path) -> Json:
+    """Add a test set to the database, and return its name, size and the like."""
     datasets.dataset_row(session, path, created_by=session.key.name)
     return described(path)
 
@@ -152,13 +153,14 @@ def submit(session: Session, command: list[str], series: str) -> Json:
 
 
 def start_run(session: Session, body: RunBody) -> Json:
-    """Put an evaluation into the queue, and return its job. It is compared with the run that is its
-    baseline, if it names one.
+    """Put an evaluation into the queue, and return its job. If `body` names a run as its baseline, the
+    evaluation is compared with this run.
     """
+    # writes the cases and documents in the database to files, which the job reads
     sent_items.export(session)
     baseline = ""
     if body.baseline:
-        # a run of this client, also if the key opens every client
+        # looks only among the runs of this client, even if the key opens every client
         row, _ = run_row(session.of(session.owner), body.baseline)
         folder = folder_of_run(session, row)
         if folder is None or not folder.is_dir():

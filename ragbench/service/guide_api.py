@@ -130,6 +130,7 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     unless RAG_EVAL_PROVIDER names one for the server; claim_support a heuristic by wording, which is
     no faithfulness. null = not measured.
     """
+    # the session of the client who has this data set, and its file; 404 if there is none
     owner, path = await run_in_threadpool(_numbered_testset, session, body.dataset_id)
     fields = {
         "dataset": testset_name(path),
@@ -139,7 +140,7 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
         "criteria": ["faithfulness"],
     }
     job = await run_job(owner, RunBody.model_validate(fields), wait)
-    _check_done(job)
+    _check_done(job)  # 504 if it has not ended after `wait` seconds, 422 if it failed
     is_run_of_job = _RUNS.c.record == job["run"]
     [row] = await run_in_threadpool(_read_runs, owner, is_run_of_job)
     return row

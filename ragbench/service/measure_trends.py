@@ -52,11 +52,12 @@ def trend(
 
     Columns: made_at, series, configuration, run, mean, ci_low, ci_high, n_scored, n, epoch,
     changed, state, note, moved, passed, cost_usd. Runs of one epoch are comparable: the same client,
-    series, configuration, parameters and dataset. `ragbench.statistics.drift` tests every epoch:
-    `state` is "fall" or "rise" at the run that raises an alarm, `note` describes the change and
-    `moved` lists the questions that moved most; the last run of an epoch holds the conclusion. Other
-    states are "first", "unchanged" (every value as in the run before), "nothing shown", and "" for a
-    run without values per question.
+    series, configuration, parameters and dataset. `changed` states what differs from the previous
+    run of the configuration. `ragbench.statistics.drift` tests every epoch: `state` is "fall" or "rise"
+    at the run that raises an alarm, `note` describes the change and `moved` lists the questions that
+    moved most. Without an alarm both are "", but the last run of an epoch has the conclusion as its
+    note. Other states are "first", "unchanged" (every value as in the run before), "nothing shown", and
+    "" for a run without values per question.
 
     Args:
         measure: in any case, such as "ndcg@10".
@@ -70,7 +71,7 @@ def trend(
     """
     with connected(database) as connection:
         rows, epochs = _drift_of_measure(connection, measure, series, client)
-    _describe_changes(measure, rows)
+    _add_changed_note_and_moved(measure, rows)
     for members, drift_of_epoch in epochs:
         last = members[-1]
         if not last["note"]:  # unless the last run itself raised an alarm
@@ -81,7 +82,7 @@ def trend(
     return frame.astype({"passed": "boolean", **numbers})
 
 
-def _describe_changes(measure: str, rows: Sequence[Json]) -> None:
+def _add_changed_note_and_moved(measure: str, rows: Sequence[Json]) -> None:
     """Add the columns `run` (its id), `changed`, `note` and `moved` to each run, in place.
 
     `changed` is what differs from the previous run of its configuration. `note` is the alarm for drift
@@ -122,15 +123,18 @@ def drifts(
 def _drift_of_measure(
     connection: Connection, measure: str, series: str, client: str | None
 ) -> tuple[list[Json], list[tuple[list[Json], Drift]]]:
-    """Return the runs that have a measure, in order of time, and for each epoch its runs and its drift.
+    """Return the runs that have a measure, in order of time, and for each epoch its runs and the result
+    of the test for drift in it.
 
-    Runs without values per question are in no epoch. Each run has the columns that `_drift_of_epochs`
-    adds.
+    An epoch consists of the runs of one configuration on one dataset, which can be compared; runs
+    without values per question are in no epoch. Each run also has its `state` and `change` (see
+    `_drift_of_epochs`).
 
     Args:
         series, client: as in `history`.
     """
     rows = _rows_with_measure(connection, measure, series, client)
+    # (client, series) -> the number of tests for drift: the more, the stricter is each
     n_tested = _count_tested_measures(connection, newest_runs(connection, client, series))
     return rows, list(_drift_of_epochs(connection, rows, n_tested))
 
@@ -219,9 +223,10 @@ def overview(
 ) -> tuple[list[Json], int]:
     """Return the newest run of each configuration, at most 200, and the number of configurations.
 
-    Each row is as from `newest_runs`, with `measure`, the main measure ("" if it has none), its `value`
-    and `state`, and the `pass_rate`; values are None without scores. The main measure is `measure` if
-    the run has it, else the first of `MAIN` that it has.
+    Each row is as from `newest_runs`, with `measure`, the main measure ("" if it has none), the `value`
+    of this and the `pass_rate` (each a dict of mean, ci_low, ci_high, n_scored and n; None if the run
+    lacks it), and the `state` of its drift. The main measure is `measure` if the run has it, else the
+    first of `MAIN` that it has.
     """
     score = tables.score.c
     with connected(database) as connection:
@@ -232,7 +237,7 @@ def overview(
         values: dict[str, Json] = {row["id"]: {} for row in rows}
         columns = [score[name] for name in ("run_id", "measure", *_VALUE)]
         query = select(*columns).where(score.run_id.in_(list(values)))
-        query = query.where(score.measure.in_({measure, *MAIN}))
+        query = query.where(score.measure.in_({measure, *MAIN}))  # MAIN has the pass_rate, too
         for value in connection.execute(query).mappings():
             values[value["run_id"]][value["measure"]] = dict(value)
     for row in rows:
@@ -337,12 +342,13 @@ def _no_such_run(
 def _count_tested_measures(
     connection: Connection, newest: Sequence[RunRow]
 ) -> Mapping[_Series, int]:
-    """Count the measures that are tested for drift in each series of a client: the watched measures of
-    the newest run of each of its configurations.
+    """Return (client, series) -> the number of tests for drift in this series: one for each configuration
+    and watched measure. Watched are the measures in `WATCHED`, and those with a target.
 
-    The rate of false alarms holds over all tests of a series together, so every test is told the same
-    number: configurations without the measure that is shown count too, and another client's series of
-    the same name does not. A configuration counts from its first run on, also when it is run no more.
+    A configuration that is run no more counts, too.
+
+    Args:
+        newest: the newest run of each configuration, whose measures count.
     """
     run = tables.run.c
     run_ids = [row["id"] for row in newest]

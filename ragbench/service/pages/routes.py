@@ -103,7 +103,9 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
 
 @router.get("/series")
 def read_series(who: Visitor, series: str, configuration: str, measure: str = "") -> HTMLResponse:
-    """Show the measures of a configuration over time: the first ones, or the one that is chosen."""
+    """Show the measures of a configuration over time (the first ones, or the one that is chosen) and its
+    newest runs.
+    """
     with connected(who.database) as connection:
         newest_runs = recorded_runs.newest_runs(connection, who.owner, series)
         newest_id_of = {row["configuration"]: row["id"] for row in newest_runs}
@@ -111,8 +113,8 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
             raise HTTPException(404, "there is no such series")
         names = views.measures_of(connection, [newest_id_of[configuration]])
     charts = views.panels(who, series, configuration, [measure] if measure else names[:_CHARTS])
-    # Enough runs of the series that _NEWEST are of this configuration, if all ran equally often; if it
-    # ran less often, fewer are listed.
+    # The newest runs of all configurations are read, then those of this one are picked: _NEWEST if all
+    # configurations ran equally often, fewer if this one ran less often.
     limit = _NEWEST * len(newest_id_of)
     recent = recorded_runs.history(series=series, limit=limit, **who.ownership)
     recent = recent[recent["configuration"] == configuration].head(_NEWEST)
@@ -128,6 +130,7 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
         others=[*newest_id_of],
         measures=names,
         recent=records(recent),
+        # run -> how many of its questions passed or failed
         n_decided_of=decided_of(recent["run"].tolist(), who.database),
     )
 
