@@ -464,10 +464,11 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
     findings = []
     scored = audit.dropna(subset="value")
     value_of = dict(zip(scored["probe"], scored["value"].astype(float), strict=True))
-    # for a criterion whose right answers are known, then for others
-    constant = _constant_verdict(value_of)
+    # known right and wrong answers got the same verdict; None if they did not
+    constant = _verdict_on_right_and_wrong(value_of)
     if constant is not None:
         findings.append(f"its verdict is {constant:g} on right and on wrong answers")
+    # the probe for criteria without known right answers
     if value_of.get("same verdict") == 1:
         findings.append("its verdict is the same on all answers")
     for row in agreement:
@@ -482,7 +483,7 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
     return findings + [fault for probe, fault in _FAULTS.items() if probe in failed]
 
 
-def _constant_verdict(value_of: Mapping[str, float]) -> float | None:
+def _verdict_on_right_and_wrong(value_of: Mapping[str, float]) -> float | None:
     """Return the verdict of a judge that gives the same verdict to all answers, right and wrong ones.
 
     Return None if it does not, or if no right or wrong answers are known. `value_of` is probe (test of
@@ -524,17 +525,18 @@ def _probe_row(
     """Return the row of a probe (test of a judge) in the table of `judge_audit`: its mean value over
     answers with a 95 % interval, and the verdict.
 
-    The verdict is "fail" if the value is shown to exceed the bound of the probe, else "pass"; "unscored"
-    if no answer has a value. A failure is shown at an error rate of 5 % over all probes, so the interval
-    that decides is wider than the one in the table. Both intervals are over questions, since the answers
-    to one question are not independent.
+    The verdict is "fail" if the low end of an interval is above the bound of the probe; by correctness,
+    for an addition to the answer, also if the high end is below the negative bound. Else it is "pass";
+    "unscored" if no answer has a value. This interval is wider than the one in the table, so that
+    all probes together have an error rate of 5 %.
 
     Args:
         probe: its name.
         values: the value of the probe for each answer, None for an unscored one, in the order that
             `_means_of_questions` takes.
-        criterion: the name of the audited criterion: by "correctness" a fall may fail a probe, too.
-        n_questions: the number of questions that the answers are about.
+        criterion: the name of the audited criterion.
+        n_questions: the number of questions that the answers are about. The intervals are over questions,
+            since the answers to one question are not independent.
     """
     scored = [value for value in values if value is not None]
     row = {
@@ -553,8 +555,8 @@ def _probe_row(
     # changes are from -1 to 1, the values of the other probes from 0 to 1
     interval = _interval_of_changes if probe in ANSWER_CHANGES else _interval_of_fraction
     low, high = interval(means, 0.05)
-    # Bonferroni: each probe gets an equal part of the error rate. Only one end of the interval is
-    # compared with the bound, and each end has half of the interval's error rate: 10 % for 5 %
+    # Bonferroni: each probe gets an equal part of the 5 %. An end of an interval has half of the error
+    # rate of the interval, and one end decides: so the interval gets a part of 10 %
     deciding_interval = interval(means, 0.1 / len(AUDIT_BOUNDS))
     is_failed = _exceeds_bound(probe, criterion, deciding_interval)
     return row | {

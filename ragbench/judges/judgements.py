@@ -281,8 +281,8 @@ def _judge_without_request(
     if "facts" in criterion.needs and not material.facts:
         return unscored("no_reference", "the question has no vital facts")
     # a claim or statement may also be supported by the earlier turns of a conversation
-    turns_count = criterion.form in SUPPORT_FORMS and bool(material.history)
-    has_contexts = bool(material.documents) or turns_count
+    has_supporting_turns = criterion.form in SUPPORT_FORMS and bool(material.history)
+    has_contexts = bool(material.documents) or has_supporting_turns
     if has_contexts or "contexts" not in criterion.needs:
         return None
     if is_of_answer:
@@ -297,10 +297,11 @@ def no_answer(answer: Answer) -> str:
     it is an answer.
 
     It is a refusal or an abstention if the system reports it, in `outcome` or `flags`, or if the text
-    reads like it.
+    reads like it: "blocked" is a refusal, "no_results" an abstention.
     """
     if not answer.text.strip():
         return "the answer is empty"
+    # "blocked", "no_results" or "success"; any outcome if a flag states that the system abstained
     outcome = answer.outcome if answer.abstained else read_outcome(answer.text)
     is_refusal = outcome == "blocked" or GUARDRAIL_BLOCKED in answer.flags
     if is_refusal:

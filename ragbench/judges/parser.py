@@ -489,7 +489,8 @@ def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
     """Return the levels or scores that a reply states in words: after a label, or a level as the first
     word of the text. [] for criteria of other forms.
 
-    "True, because ..." -> ["True"]; "Verdict: no" -> ["no"]
+    "True, because ..." -> ["True"]; "Verdict: no" -> ["no"], also if the levels are true and false: the
+    caller maps a word to its level, and refuses the reply if the word means none.
 
     >>> from ragbench.judges.criterion import BUILT_IN
     >>> _verdicts_in_words(BUILT_IN["relevance"], "Final score: 0.5 out of 1")
@@ -503,8 +504,7 @@ def _verdicts_in_words(criterion: Criterion, text: str) -> list[str]:
         return []
     words = {*criterion.levels}
     words_for_yes_or_no = {*chain.from_iterable(_SYNONYMS)}
-    # a level that means yes or no may be written as any such word; a word that means no level at all
-    # makes the reply unreadable
+    # a level that means yes or no may be written as any such word
     if words & words_for_yes_or_no:
         words |= words_for_yes_or_no
     # so that "partly correct" is found as a whole, and not "partly"

@@ -80,7 +80,9 @@ def _material_parts(
     Args:
         seen: the texts; a text that is not shown is empty.
         shown: the names of the texts that are shown, of "answer", "reference", "contexts" and "facts".
-        code: the code of the tags around each text.
+            An answer or contexts that are shown have a paragraph even if they are empty.
+        code: is in the tags around each text, such as <answer-311561e7>, so that no text can close its
+            tag.
         is_answer_cut: state that only the beginning of the answer is shown.
     """
     parts = [f"Question:\n{fence('question', seen.question, code)}"]
