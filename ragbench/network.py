@@ -107,8 +107,8 @@ class Bounds:
         they do not limit the look-up of a host's name, they begin anew for each of its addresses, and
         again for each byte that a server sends. `Bounds` describes the limits that are kept here.
 
-        The request has two events: `_check` sets "arrived" when the headers are there; the reading of
-        the body ends, with a TimeoutError, when "late" is set.
+        The request has two events: `_check` sets "arrived" when the headers are there; `send` ends with
+        a TimeoutError when "late" is set.
 
         Raises:
             OutOfBoundsError: the headers or the body did not arrive in time.
@@ -132,7 +132,7 @@ class Bounds:
                 reply.set_result(send(request, **options))
             except BaseException as exc:  # belongs to the thread that waits
                 reply.set_exception(exc)
-            arrived.set()
+            arrived.set()  # a failure ends the wait for the headers, too
 
         request.extensions |= {"trace": refuse_late_start, "arrived": arrived, "late": late}
         # its result comes through `reply`
@@ -141,7 +141,9 @@ class Bounds:
         if _arrives(arrived, headers_s):
             exceeded_s = whole_s
             left_s = begun + whole_s - time.monotonic()
-            with suppress(TimeoutError):  # the reply is late, and fails below
+            # a TimeoutError (no result in time, or raised by `send`) becomes the failure below; any other
+            # error of `send` is raised here
+            with suppress(TimeoutError):
                 return reply.result(left_s)
         # tells the thread that nobody waits: it sends nothing more, and reads no further
         late.set()

@@ -40,8 +40,11 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
     """Submit requests in batches, wait until the batches have ended, and store the replies.
 
     One call need not answer all requests: it waits only for the batches of an earlier command if there
-    are any; the first request of each form is asked directly; and the budget may have no room for
-    some. Call again with the requests that have no stored reply, until it returns an empty set.
+    are any, and the budget may have no room for some. Call again with the requests that have no stored
+    reply, until it returns an empty set.
+
+    The first request with a schema and the first without one are asked directly, so that an error in
+    all requests is seen before a batch is sent.
 
     Returns:
         The keys of the requests in these batches, also of an earlier command's requests that are
@@ -50,8 +53,7 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
     Raises:
         ConfigError: a model has no such interface; nothing has been sent then.
         ModelError: a provider cannot be reached or has lost a batch; requests were canceled, or have
-            expired; the one request of each form that is asked directly, before its batch, failed for
-            a reason that all others share.
+            expired; a request that is asked directly failed for a reason that all others share.
     """
     for request in requests:
         _check_has_batches(request)
@@ -59,7 +61,7 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
     models = {stored_llm(name): group for name, group in groups}
     try:
         running = _start_batches(models, log)
-        _wait_for(running, log)
+        _wait_for(running, log)  # and store their replies
     except KeyboardInterrupt:
         pending: list[Batch] = []
         for llm in models:

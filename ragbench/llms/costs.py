@@ -183,14 +183,21 @@ def _over_budget(
     request: Request, highest_cost: float, settings: Settings, users_model: str
 ) -> RequestError:
     """Return the failure of a request whose highest cost would pass the maximum, and add its message to
-    the lists of `watching_budget`.
+    the lists of `watching_budget`. Such as:
+
+    "budget: openai:gpt-5 may cost 0.0213 dollars for this request, and 0.9950 of 1 are spent; what came
+    back is stored, so run again with a higher maximum"
+
+    Args:
+        users_model: the name of a user's own model; "" for a model of a provider.
     """
     spent = budgets.spent(settings.budget)
-    run_again = settings.kept  # such as "what came back is stored, so run again"
     if users_model:
         run_again = (
             "replies of your own model are not stored: all is asked again if you run it again"
         )
+    else:
+        run_again = settings.advice_on_repeating
     message = (
         f"budget: {users_model or request.name} may cost {highest_cost:.4f} dollars for this request, "
         f"and {spent.settled:.4f} of {settings.max_cost or 0.0:.4g} are "

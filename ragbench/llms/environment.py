@@ -59,7 +59,7 @@ class Settings:
         }
 
     @property
-    def kept(self) -> str:
+    def advice_on_repeating(self) -> str:
         """Return a clause about running again: whether paid replies would be paid for again."""
         if self.replies == "off":
             return (

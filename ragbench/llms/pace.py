@@ -57,19 +57,21 @@ class Pace:
             InterruptedError: `stop` is set.
         """
         turn = self._begin(timeout_s, stop, n_at_once)
+        failure: RequestError | None = None
         try:
+            # ends the request with a time-out as soon as the condition holds
             with given_up_if(lambda: self._is_lost(turn)):
                 yield turn.allowed_s
         except RequestError as exc:
-            failure = self._note_failure(turn, exc)  # raised below, after the turn has ended
+            failure = self._note_failure(turn, exc)
         else:
             self._note_reply(turn)
-            return
         finally:
             with self._changed:
                 self._turns.discard(turn)
                 self._changed.notify_all()
-        raise failure
+        if failure is not None:
+            raise failure
 
     def _begin(self, timeout_s: float, stop: threading.Event, n_at_once: int = 1) -> _Turn:
         """Wait until fewer requests than allowed are on their way, and return a new turn, the

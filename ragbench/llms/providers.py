@@ -280,10 +280,10 @@ def unavailable(name: str = "env") -> str:
     is needed. Nothing is sent to the model.
 
     Raises:
-        ConfigError: the name is "env", and RAG_EVAL_PROVIDER names no provider. For any other name
-            with an unknown provider, the text states this.
+        ConfigError: the name is "env", and RAG_EVAL_PROVIDER is set to an unknown provider. For any
+            other name with an unknown provider, the text states this.
     """
-    # a misspelt setting must be an error, not "this model cannot be asked here"
+    # a misspelt setting must be an error, not "this model cannot be asked here"; unset means ollama
     provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
     if name == "env" and provider not in PROVIDERS:
         parse(name)  # raises the ConfigError that names the known providers

@@ -256,7 +256,7 @@ class StoredLLM:
                 lambda: self._send_in_turn(request, timeout_s, stop, n_at_once),
                 stop,
                 # ends the last message: "...; what came back is stored, so run again later"
-                advice=self.settings.kept,
+                advice=self.settings.advice_on_repeating,
             )
         except RequestError as exc:
             raise exc.reworded(scrubbed(str(exc), self.client.secrets)) from None

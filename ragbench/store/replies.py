@@ -466,9 +466,11 @@ def _stored_replies(keys: list[str], column: str) -> dict[str, list[Reply]]:
 
 
 def _select_replies(keys: Sequence[str], column: str) -> list[tuple[Any, ...]]:
-    """Return the rows of replies that have one of `keys` in a column: one row per key in the column "key",
-    any number in the column "portable". A row is (value of the column, key, the fields of `Reply`,
-    checksum).
+    """Return the rows of replies that have one of `keys` in a column. A row is (value of the column, key,
+    the fields of `Reply`, checksum).
+
+    The column is "key", the key of a request, which has one reply; or "portable", the key of a request
+    without its server, which has a reply of each server that was asked.
 
     Keys that a shared database lacks are looked up in the file of this machine, which has the replies
     from before the machine shared its store.
