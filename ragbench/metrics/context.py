@@ -69,18 +69,16 @@ def score_context(
       context's chunks contain.
     - context_recall: the fraction of the case's relevant documents that the context has a text of:
       R@k of what reached the model, after every cut. expected_document: 1 where at least one of
-      them is there, else 0. Both are unscored if the answers have passages, and no context of any
-      answer names its document.
+      them is there, else 0. Both are unscored if there are contexts, and none of them
+      names its document.
     - context_chunk_recall: the fraction of the case's `expected_chunks` that are in the context.
     - context_diversity: the number of distinct documents over the number of contexts.
       context_diversity_met: 1 where that is at least `MIN_DIVERSITY` of the case's query_type, else
-      0: an faq needs one document, a comparison several, research many. Both are of cases of these
-      types only.
+      0. Both only for questions of a type in `MIN_DIVERSITY`.
 
-    All but the redundancies, unique_token_ratio, context_recall and expected_document have rows
-    only if some case of the dataset has the label. A case is unscored (NaN) without the label,
-    without an answer, or where the answer failed; an empty context has a recall of 0 and no other
-    score.
+    A measure that needs a label (`_NEEDED_LABELS`) has rows only if some case of the dataset has it. A
+    case is unscored (NaN) without the label, without an answer, or where the answer failed; an empty
+    context has a recall of 0 and no other score.
 
     Args:
         dataset: the cases and their labels.
@@ -106,7 +104,7 @@ def score_context(
     chunk_of = chunks_by_id(chunks)
     texts_of = context_texts([answer for _, answer in usable], chunks)
     documents_of = {case.query_id: _documents(answer, chunk_of) for case, answer in usable}
-    # only passages may lack a document; chunks have one
+    # a chunk names its document, a passage may not; without any context the documents are known, too
     has_passages = any(answer.passages for answer in answers)
     documents_are_known = any(documents_of.values()) or not has_passages
     background = _background(dataset, list(texts_of.values()))

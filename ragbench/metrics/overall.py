@@ -209,8 +209,8 @@ def decide_overall(
       that has a threshold is scored, and the question has no label that an answer must meet.
 
     Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An
-    answerable question without an answer (an abstention, a failure) has the overall 0 and fails; NaN
-    instead of 0 if other questions are answered and none of them has an overall.
+    answerable question without an answer (an abstention, a failure) fails. Its overall is 0 if some
+    answer has an overall, or if no answerable question is answered; otherwise it is NaN, too.
 
     Args:
         dataset: the cases.
@@ -236,6 +236,7 @@ def decide_overall(
     check_thresholds(thresholds)
     answer_of = answers_by_query(dataset, answers)
     scores_of = values_by_query(scores)
+    # if any answer cites, an answer without citations gets 0 for the part "citation"
     any_citations = any(answer.citations for answer in answers)
     # latencies of all answers together, for budgets of their mean or a percentile
     figures = latency_figures(dataset.cases, answer_of)
@@ -271,10 +272,9 @@ def decide_overall(
         scored.update(measure for measure, value in row.items() if not math.isnan(value))
     answerable = [case.query_id for case in dataset.cases if case.answerable]
     unanswered = [each for each in answerable if state_of(answer_of.get(each)) != "answered"]
-    # A missing answer has the overall 0. But if no answer that was given has an overall, because only
-    # retrieval is labelled, a missing one has none either.
-    is_any_answered = len(unanswered) < len(answerable)
-    if "overall" in scored or not is_any_answered:
+    # if answers were given, and none has an overall (only retrieval is labelled), a missing one has none
+    is_none_answered = len(unanswered) == len(answerable)
+    if "overall" in scored or is_none_answered:
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
     # a part that no case has is no measure of the result

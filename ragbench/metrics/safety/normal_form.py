@@ -158,19 +158,20 @@ def _hidden_readings(text: str) -> Iterator[str]:
 def _without_leet(match: re.Match[str]) -> str:
     """Return a run of signs without blanks, with letters in place of leet: "1gn0re" -> "ignore".
 
-    It is replaced part by part, where a part is a row of three or more letters, digits and leet signs. A
-    part is replaced as a whole if a letter and a leet sign are in it or follow it in the run: "abc123" ->
-    "abci2e", "1gn0re-4711" -> "ignore-4711". A number alone, such as "4711", stays.
+    Each part of three or more letters, digits and leet signs is replaced as a whole: "abc123" ->
+    "abci2e". A part stays if it and the rest of the run have no letter, or no leet sign, such as the
+    number in "1gn0re-4711" -> "ignore-4711".
     """
     run = match[0]
     last_letter = _LAST_LETTER.search(run)
     last_sign = _LAST_LEET_SIGN.search(run)
     if last_letter is None or last_sign is None:
         return run
-    end_of_leet = min(last_letter.start(), last_sign.start())
+    # from any place up to this one, both a letter and a leet sign still come
+    last_place_with_both = min(last_letter.start(), last_sign.start())
 
     def replaced(part: re.Match[str]) -> str:
-        if part.start() <= end_of_leet:
+        if part.start() <= last_place_with_both:
             return part[0].translate(_LEET)
         return part[0]
 
