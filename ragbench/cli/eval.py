@@ -296,7 +296,7 @@ def _evaluate_into_folder(
     """Evaluate, and write the result with its reports to a folder.
 
     If the folder holds this evaluation already and it is complete, nothing is asked and its result is
-    returned. An interrupted one continues from the answers in its journal.
+    returned. An interrupted one continues from the answers in its journal, also with `no_cache`.
 
     Args:
         has_output: the option --output is given (for a message).
@@ -313,6 +313,7 @@ def _evaluate_into_folder(
 
     # digests of all inputs, by which the same evaluation is recognised
     identity = made_from(wanted.data, wanted.system, wanted.spec, wanted.pipeline_settings)
+    # None for an interrupted evaluation: it has a journal, and no result
     earlier = None if force else _earlier_result(folder, identity, wanted.data)
     if earlier is not None and earlier.is_complete and not no_cache:
         typer.echo(

@@ -248,19 +248,21 @@ def _correction_by_similarity(
     return f"--set {near}={value}" if near else ""
 
 
-_OF_TREC = (".trec", ".run", ".qrels", ".qrel")
+_TREC_SUFFIXES = (".trec", ".run", ".qrels", ".qrel")
 
 
 def _advice_on_extra_arguments(command: Command, args: list[str]) -> str:
     """Return the end of the message that a command got too many arguments: the command line that the
     user probably means, or else the arguments that the command takes.
     """
-    if sum(Path(arg).suffix in _OF_TREC for arg in args) > 1:  # two files of rankings or qrels
+    n_trec_files = sum(Path(arg).suffix in _TREC_SUFFIXES for arg in args)
+    if n_trec_files > 1:  # rankings and their qrels
         return "; `ragbench score QRELS RUN` scores rankings"
     names = [param.name for param in command.params if param.param_type_name == "argument"]
     flags = {flag for param in command.params for flag in param.opts}
     if "--test-set" in flags:
         words = [arg for arg in args if arg[0] != "-"]  # no options
+        # "pydoc" is the built-in test set; any other is a path
         data = [word for word in words if word == "pydoc" or Path(word).exists()] or ["TESTS"]
         system = next((word for word in words if word not in data), "bm25")  # the first other word
         command_line = f"ragbench {command.name} {system} --test-set {data[0]}"
@@ -537,9 +539,9 @@ def _typer_parameter(
         info = typer.Argument()
     info.help = text or info.help
     info.rich_help_panel = panel if panel not in ("", "Args") else None
+    # Name a switch that has no name yet (`...`), or typer would add its opposite, --no-NAME. In an
+    # annotation, typer reads the first argument of Option(), which is `default`, as the name.
     if kind is bool and info.default is ...:
-        # In an annotation, typer reads the first argument of Option(), here `default`, as the option's
-        # name. To a switch without a name typer would add its opposite, --no-NAME.
         info.default = f"--{parameter.name.replace('_', '-')}"
     return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 

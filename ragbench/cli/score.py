@@ -67,6 +67,7 @@ def score_command(
     scores = {
         name: metrics.score_run(judgements, run, all_measures) for name, run in rankings.items()
     }
+    # without each Judged@k that is 1 in every run
     means = _means_by_run(scores, set(added_measures))
     comparison = None
     if len(scores) > 1:

@@ -332,6 +332,7 @@ def _corpus_path(source: str, corpus: str, target: Path) -> str:
     if not corpus_in_file:
         return ""
     beside_file = path.parent / corpus_in_file
+    # the name of a dataset, which is no path, is returned as it is
     return path_from(str(beside_file) if beside_file.exists() else corpus_in_file, target.parent)
 
 

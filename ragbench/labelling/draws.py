@@ -145,10 +145,11 @@ def draw_items(
     """Return the next `n` questions to label, an item for each answer; `picked` has the number of the
     question in the draw ("drawn 7").
 
-    The questions are in an order (see `draw_order`) in which the first ones represent all questions,
-    wherever labelling ends. Questions that were drawn earlier come first, such as those of another
-    annotator. A question is left out if this annotator was given all its items; else it is returned with
-    all of them, and `label_sheet` adds those that the sheet lacks.
+    1. Questions that were drawn earlier, also for another annotator, come first, as they are numbered.
+    2. The others follow in an order (see `draw_order`) in which the first ones represent all questions,
+       wherever labelling ends.
+    3. Questions of which this annotator was given all items are left out.
+    4. The first `n` are returned, each with all its items; `label_sheet` adds those that the sheet lacks.
 
     Args:
         results: one or two.
@@ -295,6 +296,7 @@ def proxy_differences(
         raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
     if is_answer_criterion(criterion):
         return _answer_proxies(results, criterion)
+    # else a measure in the results; the criteria of answers are in the error's list of known ones
     check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
     if dataset is not None:
         return _document_proxies(results, criterion, dataset, grades or dataset.qrels)

@@ -30,8 +30,8 @@ def sheet_agreement(
     labelled them: the rows of `ragbench.statistics.judge_agreement`.
 
     The sheets hold questions, references, answers and contexts, so nothing else is needed. Each
-    labelled answer takes one request. If `criterion` is another wording of an original one, labels by
-    the original count, too, as labels by `criterion`.
+    labelled answer takes one request. If `criterion` is another wording of a criterion, such as "strict"
+    with `wording_of="correctness"`, labels by correctness count, too.
 
     Args:
         concurrency, timeout_s: as in `generate_many`.

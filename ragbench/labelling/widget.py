@@ -210,7 +210,7 @@ class LabelWidget(anywidget.AnyWidget):
         else:
             value, name = verdicts[key]
             confirmation = f"Saved: {name}."
-            self._save(place, value)
+            self._save(place, value)  # the note stays
             is_on_screen = place == self._place  # else the form has moved on already
             if is_on_screen:
                 self._place = self._first_unlabelled(place)

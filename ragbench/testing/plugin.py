@@ -245,6 +245,7 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     is_dataset_chosen = dataset_name != "pydoc"  # the option's default
     if not is_dataset_chosen:
         if truths_file.is_file():
+            # holds only relevant documents, of grade 1
             data = ground_truth.dataset_of_ground_truths(truths_file)
             return labelled_cases(data.select(wanted_ids) if wanted_ids else data)
         dataset_name = "beir/nfcorpus"

@@ -106,7 +106,8 @@ def _content(
     Args:
         compared: all results; p-values of the `main` measure are adjusted for all of them.
         sides: the one or two results that are shown.
-        shown: the questions and documents.
+        shown: the data set that is shown, notes for the reader on its differences from the data of the
+            results, and the result of `sides` that was measured on it.
         conclusion: sentences.
     """
     data, notes, source = shown
