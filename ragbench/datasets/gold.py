@@ -197,7 +197,9 @@ def _spans_of_selected_sentences(
 
 
 def _short_answers(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces with a short answer: a few words, which may be quoted at an offset."""
+    """Return the pieces that are short answers: these have their text in `content`, full answers in
+    `answer`.
+    """
     return [piece for piece in pieces if (piece.content or "").strip()]
 
 

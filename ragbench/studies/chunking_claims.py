@@ -181,8 +181,8 @@ def claims_by_retriever(counts: pd.DataFrame, fractions: pd.DataFrame) -> str:
 
 
 def _recall_counts_in_the_data(counts: pd.DataFrame) -> pd.DataFrame:
-    """Return the counts of the claims by recall (`AT_K`) in the data themselves (sample 0): a row for each
-    collection and retriever.
+    """Return the rows of `count_claims` about recall at k = 5 (`AT_K`) in the original data (sample 0; the
+    other samples are drawn from these): one for each collection and retriever.
     """
     return counts[(counts["measure"] == AT_K) & (counts["sample"] == 0)]
 
@@ -224,16 +224,18 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
     """Compare the ranking of the chunkings at k = 5 (by the recall of the five best chunks) with their
     ranking at each budget of tokens (by the recall of the best chunks that fit into it).
 
+    A claim is a pair of chunkings of which one is significantly better at k = 5. It holds at a budget if
+    the same one is significantly better there, and is reversed if the other one is.
+
     Args:
         tests: as `compare_chunkings` returns them.
         counts: as `count_claims` returns them.
 
     Returns:
         A row for each collection and retriever: chunkings (their number); claims at k = 5; winner at
-        k = 5; detectable, the true difference that a test of one pair at the level of 5 % finds with a
-        probability of 80 %, of the median pair; and for each budget the fractions of claims that hold
-        and are reversed, Kendall's `tau` of both rankings, and `its rank`: the rank of the winner at
-        k = 5.
+        k = 5; detectable, the true difference that a test of the median pair at the level of 5 % finds
+        with a probability of 80 %; and for each budget the fractions of claims that hold and are
+        reversed, Kendall's `tau` of both rankings, and `its rank`, which the winner at k = 5 has there.
     """
     rows = []
     # a row per collection and retriever

@@ -27,7 +27,8 @@ def load_collection(collection: str, *, join_titles: bool = False, sample: int =
 
 
 def joined_by_title(data: Dataset) -> Dataset:
-    """Join all documents of one title into one document, and move the evidence to its place there.
+    """Join all documents of one title into one document, and move the evidence to its place there. Spans
+    of evidence count in a document's `full_text`: the title, an empty line and the text.
 
     A joined document has the title as its id. Its text is the title and then the texts, with an empty
     line before each. The dataset has no judgements (qrels), and the default name and split.
@@ -36,8 +37,9 @@ def joined_by_title(data: Dataset) -> Dataset:
     moved_to = {}  # id of a document -> id of the joined one (the title), and how far its text moves
     for document in data.corpus.values():
         text_before = joined.get(document.title, document.title) + "\n\n"
-        old_start = document.full_text.index(document.text)  # behind the title
-        moved_to[document.doc_id] = document.title, len(text_before) - old_start
+        old_start = len(document.full_text) - len(document.text)
+        new_start = len(text_before)
+        moved_to[document.doc_id] = document.title, new_start - old_start
         joined[document.title] = text_before + document.text
     cases = {}
     for case in data.cases:
