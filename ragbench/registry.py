@@ -577,11 +577,11 @@ def measure_of(name: str) -> Measure:
     """
     measure = find_measure(name) if isinstance(name, str) else None
     if measure is None:
-        suggestion = _nearest_name(str(name))
-        meant = expected_measure(str(name))  # as other tools use the name
-        if meant is not None and meant.judged:  # it needs a judge, which the call shows
-            hint = f"; use {call_of_measure(meant)}."
-        elif suggestion:  # it is `meant`, if that needs no judge and the name itself is not near
+        suggestion = _nearest_name(str(name))  # of all measures, and of other tools' names for them
+        meant = expected_measure(str(name))  # the measure that other tools call so
+        if meant is not None and meant.judged:
+            hint = f"; use {call_of_measure(meant)}."  # shows that it needs a judge
+        elif suggestion:
             hint = f"; did you mean {suggestion!r}?"
         else:
             hint = "."

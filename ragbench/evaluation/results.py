@@ -477,13 +477,13 @@ def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str])
     chosen = result.settings.get("chosen", ())  # what the user asked to be measured
     for name in (*leaderboard_measures(), main, *named, *chosen):
         measures[name] = None
-        fraction_of_judged_documents = name.replace("nDCG@", "Judged@")  # behind each nDCG
-        measures[fraction_of_judged_documents] = None
+        if "nDCG@" in name:
+            measures[name.replace("nDCG@", "Judged@")] = None  # the fraction of judged documents
     scores = result.scores[result.scores["measure"].isin(measures)]
     scores = scores[scores["query_id"].isin(deciding.ids)]
     summary = {row.measure: row for row in means(scores)}
-    if main not in summary:
-        only(result.scores, main)  # raises ConfigError if there is no such measure
+    if main not in summary:  # no deciding question has a value of it, or there is no such measure
+        only(result.scores, main)  # raises ConfigError in the second case
     standing: dict[str, Any] = {}
     for name in measures:
         if name not in summary:

@@ -64,14 +64,14 @@ def _try(
     """Compute a measure or criterion (`own`) on the example.
 
     Raises:
-        ConfigError: it fails, and by `is_certain` would fail on every answer. Other failures are
-            passed over. `is_certain` is called with the exception inside the user's function, None
-            if the function returned a value of a wrong kind.
+        ConfigError: it fails, and `is_certain` returns True: it would fail on every answer. Nothing is
+            done about a failure that other answers may not have. `is_certain` gets the exception of the
+            user's function, or None if the function returned a value of a wrong kind.
     """
     try:
         compute(own, query_id, *example)
     except DataError as exc:
-        if is_certain(exc.__cause__):  # the exception of the user's function, or None
+        if is_certain(exc.__cause__):
             raise ConfigError(f"{exc} (tried on an example; nothing was asked)") from exc
 
 

@@ -555,9 +555,10 @@ def _probe_row(
     # changes are from -1 to 1, the values of the other probes from 0 to 1
     interval = _interval_of_changes if probe in ANSWER_CHANGES else _interval_of_fraction
     low, high = interval(means, 0.05)
-    # Bonferroni: each probe gets an equal part of the 5 %. An end of an interval has half of the error
-    # rate of the interval, and one end decides: so the interval gets a part of 10 %
-    deciding_interval = interval(means, 0.1 / len(AUDIT_BOUNDS))
+    # Bonferroni: each probe gets an equal part of an error rate of 5 %. Only one end of the interval
+    # decides, which has half of the interval's error rate: so the interval gets twice that part.
+    part = 0.05 / len(AUDIT_BOUNDS)
+    deciding_interval = interval(means, 2 * part)
     is_failed = _exceeds_bound(probe, criterion, deciding_interval)
     return row | {
         "value": fmean(scored),

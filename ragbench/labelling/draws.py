@@ -296,8 +296,8 @@ def proxy_differences(
         raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
     if is_answer_criterion(criterion):
         return _answer_proxies(results, criterion)
-    # else a measure in the results; the criteria of answers are in the error's list of known ones
-    check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
+    measures = results[0].scores["measure"].unique()
+    check_known("criterion", [*PROXIES, *measures], criterion)  # PROXIES: the criteria of answers
     if dataset is not None:
         return _document_proxies(results, criterion, dataset, grades or dataset.qrels)
     query_ids = _shared_questions(results)
@@ -605,8 +605,8 @@ def _grades_of_sheet(
     """Return query_id -> document -> grade, from the labels of `dataset` and of a sheet together.
 
     Only questions that lack labels in the dataset are returned, and of these only questions for which the
-    sheet has all missing labels. They are in the order of the draw, up to the first drawn question that is
-    not among them: questions after it are left out, too.
+    sheet has all missing labels. They are in the order of the draw (their numbers 1, 2, 3, ...). The first
+    number without such a question ends the list, whatever the reason: questions after it are left out.
 
     Args:
         table: the labels of the sheet, as from `_labels_of_drawn_questions`, with a column `doc_id`.

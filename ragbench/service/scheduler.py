@@ -312,10 +312,10 @@ def run_due(
     Returns the outcomes of the jobs that this process completed.
 
     If a schedule missed several times, it is run once. Jobs of living workers are left to them. A
-    worker renews its claim of a job, which holds for `lease_s` seconds (a lease). A lease that is over
-    by this machine's clock proves nothing, as clocks differ: this call waits until the worker renews
-    it, or has been silent for a whole lease and its job is taken over. Nothing is done if
-    EVALUATION_ENABLED is "false".
+    worker's claim of a job holds for `lease_s` seconds (a lease), and the worker renews it before. Clocks
+    of machines differ: if a lease seems to be over, this call waits. If the worker renews its claim
+    meanwhile, it lives; if it stays silent for a whole lease, this call takes its job over. Nothing is
+    done if EVALUATION_ENABLED is "false".
 
     Args:
         now: the time, for tests.
@@ -389,7 +389,9 @@ def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: 
     """
     names = []
     for of_client in list(_schedules_of_clients(connection, row)):
-        add_once(connection, schedule, of_client)  # a row without times, the same at each due time
+        add_once(
+            connection, schedule, of_client
+        )  # adds nothing if an earlier due time has added it
         insert_job(connection, of_client["id"], due)
         names.append(of_client["client_id"])
     done = {

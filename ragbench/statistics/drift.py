@@ -505,9 +505,10 @@ def _strongest_shifts(
     scored = ~np.isnan(table)
     # after how many nights a test is made
     ends = np.arange(n_tested_before, len(table)) + 1
+    # If all nights score the same questions, the effect of a night does not depend on later nights, and
+    # all tests use the same effects. Else each test computes the effects of the nights up to its own.
     has_same_questions = (scored == scored[0]).all()
     if has_same_questions or len(ends) == 1:
-        # the effect of a night does not depend on later nights: all tests use the same effects
         return _strongest_shifts_of_effects(night_effects(table), ends, level, smallest)
     p_values = np.full(len(ends), math.nan)
     is_alarm = np.zeros(len(ends), dtype=bool)

@@ -127,10 +127,16 @@ def _methods(low: Floats, is_bounded: Bools) -> list[str]:
 def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: float) -> Intervals:
     """Compute the safe 1 - alpha interval of each mean difference, and the p of "the mean is 0".
 
-    Each limit is the farthest of three limits: Student's, the rule of three, and Gaffke's for losses of
-    any size (`_safe_lower_limits`). `widths` are the largest possible losses: for an infinite width the
-    limits are Student's alone. A limit is NaN for fewer than two values, and for equal values with an
-    infinite width.
+    Three methods give limits, and the one farthest from the mean is returned: Student's; the rule of three,
+    for a loss that no question of the sample shows; and Gaffke's, for losses of any size
+    (`_safe_lower_limits`). A limit is NaN for fewer than two values, and for equal values with an infinite
+    width.
+
+    Args:
+        columns: a column of differences for each interval, a value per question.
+        widths: for each column, the largest size that a single difference can have, such as 1 for a
+            measure from 0 to 1. If it is infinite, the limits are Student's alone.
+        alpha: one minus the level of the intervals.
 
     Of 30 questions none differs: the difference may yet be 0.1, were an unseen question to gain or
     to lose all.

@@ -526,12 +526,14 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
         # the margin and the observed estimate, in standard errors at this look of the loop
         margin_here = margin * root / roots[now]
         z_here = z * root / roots[now]
-        # this look decides "within the margin" for estimates from -within to within
+        # This look decides "within the margin" for estimates from -within to within: there the whole
+        # interval (estimate +- limit) is inside the margin. At 0, as with the margin 0, none is.
         within = max(min(margin_here - limit, limit), 0.0)
         # order 3: "better" at this look
         p_larger += _p_of_score_above(limit, undecided, root, slopes)
         # order 2: "within the margin", by an estimate from the observed one up to `within`
-        p_larger += _p_of_score_above(np.clip(z_here, -within, within), undecided, root, slopes)
+        observed_or_end = np.clip(z_here, -within, within)
+        p_larger += _p_of_score_above(observed_or_end, undecided, root, slopes)
         p_larger -= _p_of_score_above(within, undecided, root, slopes)
         # this look is undecided between "within the margin" and the limit, on both sides
         undecided = undecided.at_look(root**2, low=within * root, high=limit * root)

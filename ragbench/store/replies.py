@@ -361,14 +361,14 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     Threads of any process that would send the same request wait here. The right is released when its
     holder dies.
 
-    The right is a lock of this machine and, if the database is shared, a claim there, too: the claim
-    excludes other machines, and the lock other processes of this machine while a restart of the
-    database has ended the claims.
+    The right is a lock of this machine, which excludes its other processes. If the database is shared,
+    it is also a claim there, which excludes other machines. (A restart of the database ends all claims;
+    the lock stays.)
 
     Raises:
         InterruptedError: `stop` was set during the wait.
         StoreError: the store cannot be written, so a reply that is paid for would be lost. Or, without a
-            shared database: the lock was not granted, within `_LONGEST_CLAIM_S` seconds or at all.
+            shared database: the lock cannot be made, or is not free within `_LONGEST_CLAIM_S` seconds.
     """
     stop = stop or threading.Event()
     database.read(lambda _: None)  # raises StoreError if the store cannot be used

@@ -82,11 +82,13 @@ def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dic
     {'a': 'a', 'a~2': 'a', 'a~3': 'a~3'}
     """
     text_of = {passage.passage_id: passage.text for passage in passages}
+    # context -> its id without "~~2"
     id_in_answer = {context: _RENAMED.sub("", context) for context in contexts}
     ids_in_answer = set(id_in_answer.values())
     first_with: dict[tuple[str, str], str] = {}  # (the system's own id, text) -> context
     first_of = {}
     for context, passage_id in id_in_answer.items():
+        # also without "~2", if the answer has the id "a", too: else "a~2" is the system's own id
         own_id = _without_number(passage_id, ids_in_answer)
         key = (own_id, text_of.get(context, ""))
         first_of[context] = first_with.setdefault(key, context)

@@ -188,6 +188,7 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     if lists:
         contexts = _first_filled(lists, default=[])
         outputs["contexts"] = read_list(contexts, DEEPEVAL_DELIMITER if is_deepeval else "")
+    # null and NaN are left out; an empty answer "" stays
     return {name: value for name, value in outputs.items() if not is_missing(value)}
 
 
