@@ -18,7 +18,7 @@ from sqlalchemy import func, select, update
 
 from ragbench.labelling import label_sheet, read_sheet
 from ragbench.labelling.items import make_item
-from ragbench.service import add_schedule, history, job_queue, run_due
+from ragbench.service import add_schedule, history, job_queue, run_due, scheduler
 from ragbench.service.history_database import connected
 from ragbench.service.job_queue import claim_job, complete_job, jobs
 from ragbench.service.scheduler import plan_due
@@ -102,6 +102,10 @@ class Clock:
         self.seconds = 0.0
         monkeypatch.setattr(job_queue, "monotonic", lambda: self.seconds)
 
+    def wait(self, seconds: float) -> None:
+        """Let the time pass that a worker sleeps."""
+        self.seconds += seconds
+
 
 def shift(monkeypatch: pytest.MonkeyPatch, jump: timedelta) -> None:
     """Let the clock of the queue jump."""
@@ -170,11 +174,17 @@ def test_a_worker_that_renews_keeps_its_job_however_long_it_takes(
             connection.execute(update(job).values(lease_until=f"renewal {number}"))
 
 
-def test_run_due_waits_for_a_worker_that_died(database: str) -> None:
+def test_run_due_waits_for_a_worker_that_died(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(scheduler, "monotonic", lambda: clock.seconds)
+    monkeypatch.setattr(scheduler, "sleep", clock.wait)
     job_queue.request_job(["eval"], series="s", database=database)
     assert claim_job(database, "a", -1) is not None  # it died a second ago
-    [outcome] = run_due(database=database, work=lambda *_: (0, "b", None), lease_s=0.2)
+    [outcome] = run_due(database=database, work=lambda *_: (0, "b", None), lease_s=20)
     assert outcome.output == "b"
+    assert clock.seconds == pytest.approx(20)
 
 
 RECORDER = """
