@@ -594,7 +594,8 @@ def _means_of_questions(values: Sequence[float | None], n_questions: int) -> lis
     """
     means = []
     for i in range(n_questions):
-        values_of_question = values[i::n_questions]  # every n-th value, from i on
+        # its only value; or the one of its right answer, and `n_questions` later that of its wrong one
+        values_of_question = values[i::n_questions]
         scored = [value for value in values_of_question if value is not None]
         if scored:
             means.append(fmean(scored))

@@ -498,12 +498,12 @@ def _limit_with_level(undecided: _Undecided, information: float, level: float) -
 
 
 def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
-    """Return how far the two confidence limits are below and above the estimate at the look `now`, the
-    first that decides. All distances are in standard errors at this look.
+    """Return how far the two confidence limits are below and above the estimate at the look `now`: the
+    first that decides, or the last one. All distances are in standard errors at this look.
 
     The lower limit is the true difference (drift) for which an outcome at least as large as the observed
-    one has the probability alpha / 2; for the upper limit, one at least as small. The order of the
-    outcomes, from small to large (stage-wise order; with a margin: Emerson & Fleming 1990):
+    one has the probability alpha / 2. The upper limit is the drift for which an outcome at least as small
+    has this probability. The order of the outcomes, from small to large (stage-wise order; with a margin: Emerson & Fleming 1990):
 
     1. "worse", where a later look is larger;
     2. "within the margin" at any look, where a larger estimate is larger;

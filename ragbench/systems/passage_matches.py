@@ -342,8 +342,9 @@ def _is_long(passage: Passage) -> bool:
 def _is_whole_chunk(
     place: Place, corpus: Mapping[str, Document], other_spans: Collection[Span]
 ) -> bool:
-    """Return True if a passage fills the gap between two borders in one of the documents that hold it. A
-    border is an end of the document, or of another passage that was returned (`other_spans`).
+    """Return True if a passage fills the gap between two borders in one of the documents that hold it, but
+    for white space. A border is an end of the document, the end of its title, or an end of another passage
+    that was returned (`other_spans`).
     """
     for span in place.holders:
         neighbours = [other for other in other_spans if other.doc_id == span.doc_id]

@@ -81,10 +81,10 @@ def assert_context_recall(
     k: int = 10,
     at_least: float = 0.8,
 ) -> float:
-    """Assert that enough relevant documents are among the first `k` results, and return the recall.
+    """Assert that enough relevant documents are among the first `k` different documents of the results,
+    and return the recall.
 
-    Recall is the fraction of the relevant documents that are among the first `k` different
-    documents of the results, in [0, 1]. Its ceiling, the most that any system can reach, is
+    Recall is the fraction of the relevant documents that are there, in [0, 1]. Its ceiling, the most that any system can reach, is
     min(k, relevant) / relevant. The relevant documents are the first of these that the case has:
 
     - the documents of a `LabelledCase`;
