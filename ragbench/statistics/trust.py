@@ -503,7 +503,8 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
 
     The lower limit is the true difference (drift) for which an outcome at least as large as the observed
     one has the probability alpha / 2. The upper limit is the drift for which an outcome at least as small
-    has this probability. The order of the outcomes, from small to large (stage-wise order; with a margin: Emerson & Fleming 1990):
+    has this probability. The order of the outcomes, from small to large (stage-wise order; with a margin:
+    Emerson & Fleming 1990):
 
     1. "worse", where a later look is larger;
     2. "within the margin" at any look, where a larger estimate is larger;

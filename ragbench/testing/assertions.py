@@ -84,8 +84,9 @@ def assert_context_recall(
     """Assert that enough relevant documents are among the first `k` different documents of the results,
     and return the recall.
 
-    Recall is the fraction of the relevant documents that are there, in [0, 1]. Its ceiling, the most that any system can reach, is
-    min(k, relevant) / relevant. The relevant documents are the first of these that the case has:
+    Recall is the fraction of the relevant documents that are there, in [0, 1]. Its ceiling, the most that
+    any system can reach, is min(k, relevant) / relevant. The relevant documents are the first of these
+    that the case has:
 
     - the documents of a `LabelledCase`;
     - the documents of its evidence and of its expected sections;
