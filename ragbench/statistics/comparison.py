@@ -75,7 +75,8 @@ def summarise(scores: Scores, *, alpha: float = ALPHA) -> pd.DataFrame:
     registry, as for `compare`; Wilson's (1927) if all values are 0 or 1; Student's t without
     bounds. Within bounds it always has a width: other values may differ even if all observed
     ones are equal. With none scored, mean and interval are pd.NA; the interval also with one, and
-    for equal values of a measure without known bounds.
+    for equal values of a measure without known bounds. The queries are taken for independent: if a
+    question is asked several times, the interval is too narrow.
 
     >>> import pandas as pd
     >>> values = [0.0, 0.5, 0.5, 1.0, 1.0, None]
