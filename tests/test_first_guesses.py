@@ -549,22 +549,6 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.make_retriever("bm25", rb.chunk(CORPUS))["q1"],  # type: ignore[index]
         "BM25 is an object, not a dict; ",
     ),
-    "the first of a search": (
-        lambda: rb.make_retriever("bm25", rb.chunk(CORPUS)).search({"q1": "cats"}, 1)[0],  # type: ignore[index]
-        "run has no key 0; its keys are 'q1'",
-    ),
-    "chunks as a table": (
-        lambda: rb.chunk(CORPUS).head(),  # type: ignore[attr-defined]
-        "chunks is a list; use pd.DataFrame(chunks).head",
-    ),
-    "chunks as a record": (
-        lambda: rb.chunk(CORPUS)[:2].text,  # type: ignore[attr-defined]
-        "use chunks[0], or pd.DataFrame(chunks) as a table",
-    ),
-    "a run of a retriever": (
-        lambda: rb.retrieve(rb.make_retriever("bm25", rb.chunk(CORPUS)), QUERIES).save("run.trec"),  # type: ignore[attr-defined]
-        "which writes its run.trec",
-    ),
     "numbers as results": (
         lambda: rb.Results({"a": 1}),  # type: ignore[arg-type]
         "results['a'] is int, expected Result",
@@ -822,3 +806,20 @@ def test_a_call_that_a_hint_names_works(
     name = "pydoc" if "load_dataset" in call else "bm25"
     with suppress(AssertionError):  # of a gate
         eval(call, {**names, "folder": folder, "name": name})
+
+
+def test_values_of_records_are_dicts_for_pandas() -> None:
+    """pandas takes what can be called for a function, also a dict that explains its misuse."""
+    data = rb.Dataset.from_dicts({"d1": "Cats nap."}, QUERIES, {"q1": {"d1": 1}})
+    frame = pd.DataFrame({"query_id": list(QUERIES)})
+    assert frame["query_id"].map(data.queries).tolist() == list(QUERIES.values())
+    assert frame["query_id"].replace(data.queries).tolist() == list(QUERIES.values())
+    assert not callable(data.qrels)
+
+
+def test_chunks_and_runs_are_plain() -> None:
+    """Other tools look at the types, and `score_run` ranks plain dicts without a frame."""
+    chunks = rb.chunk(CORPUS)
+    run = rb.retrieve(rb.make_retriever("bm25", chunks), QUERIES)
+    assert (type(chunks), type(run)) == (list, dict)
+    assert type(rb.make_retriever("bm25", chunks).search(QUERIES, 2)) is dict

@@ -46,7 +46,7 @@ class _PropertyValue:
             """
             written = self._expression
             try:
-                item = self._plain.__getitem__(self, key)
+                return self._plain.__getitem__(self, key)
             except (KeyError, TypeError) as exc:
                 # a slice is a TypeError before Python 3.12, which can hash it
                 if isinstance(exc, KeyError) and not isinstance(key, slice):
@@ -57,14 +57,6 @@ class _PropertyValue:
                     self, written, name="", calls=self._calls
                 )  # "": no attribute was read
                 raise TypeError(f"{written} is a {self._plain.__name__}; {use}") from None
-            is_part = isinstance(key, slice)
-            return explaining_misuse(item, written, **self._calls) if is_part else item
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        kind = self._plain.__name__
-        raise TypeError(
-            f"{self._expression} is a {kind}, not a function: leave out the parentheses"
-        )
 
     def __reduce__(self) -> Any:
         made = partial(explaining_misuse, expression=self._expression, **self._calls)
@@ -95,8 +87,11 @@ for _plain, _explained_type in _PROPERTY_TYPES.items():
 
 
 def explaining_misuse(values: Value, expression: str, **calls: str) -> Value:
-    """Return a copy of a dict, list or tuple whose errors state what to write: if it is called, or an
-    attribute or a key is read that it lacks. A value of another type is returned unchanged.
+    """Return a copy of a dict, list or tuple whose errors state what to write, if an attribute or a key is
+    read that it lacks. A value of another type is returned unchanged.
+
+    The copy has no method `__call__` for a better error: pandas would take it for a function, and
+    `frame["query_id"].map(dataset.queries)` would fail.
 
     Args:
         values: what an attribute of a record holds.
@@ -113,9 +108,6 @@ def explaining_misuse(values: Value, expression: str, **calls: str) -> Value:
     >>> settings["judges"]
     Traceback (most recent call last):
     ragbench.errors.UnknownKeyError: result.settings has no key 'judges'; use result.settings['judge']
-    >>> settings()
-    Traceback (most recent call last):
-    TypeError: result.settings is a dict, not a function: leave out the parentheses
     """
     explained = _PROPERTY_TYPES.get(type(values))
     # another type, which is returned unchanged
@@ -218,7 +210,8 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
             if name == "__class__":  # json reads it for its message before it refuses an object
                 _raise_if_read_by_json(cls, variable)
             value = object.__getattribute__(record, name)
-            is_container = type(value) in _PROPERTY_TYPES  # a dict, list or tuple
+            # a dict, list or tuple
+            is_container = type(value) in _PROPERTY_TYPES or isinstance(value, _PropertyValue)
             is_simple = type(value) in _SIMPLE_TYPES  # a truth value, a number, a text or None
             if name.startswith("_") or not (is_container or is_simple):
                 return value
@@ -228,6 +221,9 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
                 return value
             written = f"{variable}.{name}"
             if is_container:
+                is_called, attribute = _read_at(caller, caller.f_lasti)
+                if is_called and attribute == name:
+                    raise TypeError(_not_a_function(written, value))
                 return explaining_misuse(value, written)
             _raise_if_used_wrongly(caller, value, written, calls.get(name, ""), _table_of(cls))
             return value
@@ -326,7 +322,7 @@ def _raise_if_used_wrongly(
     kind = "None" if value is None else f"a {type(value).__name__}"
     if is_called and value is not None:
         way_out = f", or use {instead}" if instead else ""
-        raise TypeError(f"{written} is {kind}, not a function: leave out the parentheses{way_out}")
+        raise TypeError(f"{_not_a_function(written, value)}{way_out}")
     next_instruction = caller.f_lasti + 2  # an instruction has two bytes
     # the code has fillers after some instructions, which are not executed
     while caller.f_code.co_code[next_instruction] == opmap["CACHE"]:
@@ -342,6 +338,12 @@ def _raise_if_used_wrongly(
     lacking = f" without {next_attribute!r}" if next_attribute and value is not None else ""
     # no AttributeError: Python would look for the attribute of the record once more
     raise TypeError(f"{written} is {kind}{lacking}{use}")
+
+
+def _not_a_function(written: str, value: Any) -> str:
+    """Return the error about a value that is called; `written` is what users write for it."""
+    kind = type(value).__name__
+    return f"{written} is a {kind}, not a function: leave out the parentheses"
 
 
 def _read_at(caller: FrameType, offset: int) -> tuple[bool, str]:

@@ -107,7 +107,7 @@ def _has_plain_ids(nested: Any) -> bool:
     """Return True for a dict of dicts, not empty, whose query ids are text and whose document ids are
     all ASCII text.
     """
-    if type(nested) is not dict or not nested:
+    if not isinstance(nested, dict) or not nested:
         return False
     if set(map(type, nested.values())) != {dict} or set(map(type, nested)) != {str}:
         return False

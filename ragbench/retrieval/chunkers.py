@@ -37,7 +37,6 @@ from ragbench.datasets import check_documents
 from ragbench.errors import ConfigError, DataWarning, unknown, warn_user
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.hints.calls import explaining_calls
-from ragbench.hints.values import explaining_misuse
 from ragbench.language import detect_language
 from ragbench.retrieval.boundaries import Borders, Window, extend, split, split_weakest_first
 from ragbench.retrieval.embedders import load_embedder, warn_of_language
@@ -125,7 +124,7 @@ def chunk(
         pieces_of_documents = _cut_by_function(dataset.corpus.values(), name, size, overlap)
     for pieces in pieces_of_documents:
         chunks.extend(pieces)
-    return explaining_misuse(chunks, "chunks")
+    return chunks
 
 
 def _cut_at_borders(

@@ -9,7 +9,6 @@ import numpy as np
 
 from ragbench.array_types import FloatArray, Floats, Ints
 from ragbench.errors import ConfigError, DataError
-from ragbench.hints.values import explaining_misuse
 from ragbench.types import Chunk, Run
 
 
@@ -32,14 +31,6 @@ SEARCH_CALLS = {
     ),
 }
 """Methods of retrievers elsewhere -> the call here."""
-_RUN_CALLS = {
-    **dict.fromkeys(["score", "evaluate", "scores"], "rb.score_run(qrels, run)"),
-    **dict.fromkeys(
-        ["save", "write", "to_trec"],
-        "rb.save(rb.evaluate(data, retriever), folder), which writes its run.trec",
-    ),
-}
-"""Methods of runs elsewhere -> the call here."""
 
 _DECIMALS = 6
 _BLOCK_SCORES = 8_000_000  # scores held at once: 32 MB of float32
@@ -79,12 +70,7 @@ def ranked(
         for query_id, (chunk_numbers, scores) in zip(ids_of_block, best_of_block, strict=True):
             best_ids = [chunk_ids[number] for number in chunk_numbers]
             run[query_id] = dict(zip(best_ids, scores, strict=True))
-    return explained_run(run)
-
-
-def explained_run(run: Run) -> Run:
-    """Return a run that names the right call for a method, or a query, that it does not have."""
-    return explaining_misuse(run, "run", **_RUN_CALLS)
+    return run
 
 
 def _best_of_each_query(

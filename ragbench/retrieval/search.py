@@ -15,7 +15,7 @@ from ragbench.errors import (
     unknown_chunk,
 )
 from ragbench.retrieval.queries import Queries, as_queries
-from ragbench.retrieval.ranks import check_k, explained_run
+from ragbench.retrieval.ranks import check_k
 from ragbench.types import Chunk, Retriever, Run, chunks_by_id
 
 
@@ -70,7 +70,7 @@ def retrieve(
         depth = min(4 * depth, len(by_id))
         deeper = _searched_and_checked(retriever, to_search_deeper, depth)
         run = {**run, **deeper}  # deeper results replace earlier ones, in the same order
-    return explained_run(run)
+    return run
 
 
 def _n_documents(chunks: Sequence[Chunk], limit: int) -> int:

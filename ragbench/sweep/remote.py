@@ -279,7 +279,7 @@ def _paths_named_by(text: str, name: str, cwd: Path) -> list[str]:
         return [path]
     dotted_name = before_colon.rpartition(":")[2]  # "package.module", without a kind before it
     top = dotted_name.partition(".")[0]  # the package, or the module
-    if not top:
+    if not top.isidentifier():  # such as the host in "http://tmp:8000"
         return []
     return [file for file in (f"{top}.py", top) if (cwd / file).exists()]
 

@@ -13,6 +13,7 @@ import pytest
 from ragbench.errors import DataError, DataWarning
 from ragbench.metrics import score_run
 from ragbench.metrics.dict_runs import ranks_of_dicts
+from ragbench.types import Dataset
 
 MEASURES = (
     "nDCG@10 nDCG P@5 P(rel=2)@5 R@5 RR RR@3 AP Judged@3 SetP SetR SetF RBP Success@1".split()
@@ -67,6 +68,11 @@ def test_dicts_and_frames_give_the_same_digits(seed: int) -> None:
 
 def test_most_draws_go_without_frames() -> None:
     assert sum(ranks_of_dicts(*drawn(seed)) is not None for seed in range(60)) > 40
+
+
+def test_judgements_of_a_dataset_go_without_frames() -> None:
+    data = Dataset.from_dicts({"d1": "Cats nap."}, {"q1": "Who naps?"}, {"q1": {"d1": 1}})
+    assert ranks_of_dicts(data.qrels, {"q1": {"d1": 1.0}}) is not None
 
 
 @pytest.mark.parametrize(

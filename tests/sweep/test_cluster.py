@@ -128,6 +128,16 @@ def test_the_module_of_an_embedder_travels_to_workers(tmp_path: Path) -> None:
     assert names == [f"{path.parent}/my_rag.py"]
 
 
+def test_the_host_of_a_service_is_no_folder_that_travels(tmp_path: Path) -> None:
+    """A host such as "tmp" would be taken for the folder /tmp, because "//tmp" is one."""
+    path = write_grid(tmp_path / "notebooks", "[fixed]\nseed = 1")
+    (job,) = jobs_of(path, tmp_path / "results")
+    named = {"system": "http://tmp:8000"}
+    packer = remote.Packer([replace(job, parameters={**job.parameters, **named})])
+    with zipfile.ZipFile(io.BytesIO(packer.inputs)) as file:
+        assert file.namelist() == []
+
+
 def test_a_worker_with_other_criteria_is_refused(tmp_path: Path) -> None:
     path = write_grid(tmp_path / "notebooks", "[fixed]\nseed = 1")
     mine = tmp_path / "notebooks" / "mine.toml"
