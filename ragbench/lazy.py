@@ -136,6 +136,9 @@ class _Private(ModuleType):
 class _Public(ModuleType):
     """A public module without a package, such as `errors`: an attribute that it lacks names the nearest one."""
 
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        raise TypeError(f"{self.__name__} is a module, not a function")
+
     def __getattr__(self, name: str) -> Any:
         hint = ""
         if not name.startswith("_") and not _is_looked_for():

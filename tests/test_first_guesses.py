@@ -823,3 +823,21 @@ def test_chunks_and_runs_are_plain() -> None:
     run = rb.retrieve(rb.make_retriever("bm25", chunks), QUERIES)
     assert (type(chunks), type(run)) == (list, dict)
     assert type(rb.make_retriever("bm25", chunks).search(QUERIES, 2)) is dict
+
+
+def test_an_error_of_the_users_own_code_is_not_blamed_on_an_argument() -> None:
+    class Broken:
+        name = "broken"
+
+        def encode(self, texts: Any) -> Any:
+            raise ValueError("weights of my model are corrupt")
+
+    data = rb.Dataset.from_dicts({"d1": "Cats nap."}, QUERIES, {"q1": {"d1": 1}})
+    with pytest.raises(ValueError, match="weights of my model are corrupt"):
+        rb.make_retriever("dense", rb.chunk(data), embedder=Broken())
+
+
+def test_one_value_as_a_number_names_item() -> None:
+    one = result().questions.head(1)["passed"]
+    with pytest.raises(TypeError, match=r"one value; use its item\(\)"):
+        float(one)

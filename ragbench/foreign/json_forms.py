@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ragbench.errors import DataError, abridged, printable
@@ -112,9 +113,10 @@ def _rows_of_tool(
     try:
         rows = with_reliable_ids(read_rows(value))
     except (AttributeError, LookupError, TypeError) as exc:
-        fields = (
-            value if isinstance(value, Mapping) else dict.fromkeys(f for row in value for f in row)
-        )
+        fields = value
+        if not isinstance(value, Mapping):
+            records = [row for row in value if isinstance(row, Mapping)]
+            fields = dict.fromkeys(chain.from_iterable(records))
         raise DataError(
             f"{source} looks like the export of a known tool, but a field is missing in a record or holds "
             f"something else, such as a text in place of a list; found {listed(fields)}"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from traceback import walk_tb
 from typing import Any, TypeVar, cast
 
-from ragbench.errors import ConfigError, RagbenchError
+from ragbench.errors import ConfigError, RagbenchError, listed
 from ragbench.hints.similar_names import hint_of_option, similar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_MAX_COLUMNS = 20  # in a message
 _TWICE = re.compile(r"multiple values for argument '(\w+)'")
 
 
@@ -74,22 +74,36 @@ def with_explained_errors(
         try:
             return function(*arguments, **options)
         except (TypeError, AttributeError, ValueError, LookupError) as exc:
-            if isinstance(exc, RagbenchError):
+            if isinstance(exc, RagbenchError) or _comes_from_other_code(exc, function.__module__):
                 raise
             # "" if the call fits the parameters; then their types may be wrong
             problem = _misfit(signature, name, names, arguments, options)
+            cause = None
             if not problem:
                 wrong = _wrong_argument(function, signature, arguments, options, exc)
                 problem = f"{name}: {wrong}." if wrong else ""
+                cause = exc
             if not problem:
                 raise
-        way_out = f"Expected {name.rpartition('.')[2]}({shown_parameters(signature)})"
-        if instead:
-            way_out = f"Use {instead}"
-        raise ConfigError(f"{problem} {way_out}")
+            way_out = f"Expected {name.rpartition('.')[2]}({shown_parameters(signature)})"
+            if instead:
+                way_out = f"Use {instead}"
+            raise ConfigError(f"{problem} {way_out}") from cause
 
     explained._explains_calls = True  # type: ignore[attr-defined]
     return cast(Function, explained)
+
+
+def _comes_from_other_code(exc: BaseException, own_module: str) -> bool:
+    """Return True if an error was raised in code of the user, or in a library that is not about the form
+    of arguments: then no argument is to blame. `own_module` is the module of the function that was called.
+    """
+    packages = set()
+    for frame, _line in walk_tb(exc.__traceback__):
+        module = str(frame.f_globals.get("__name__", ""))
+        packages.add(module.partition(".")[0])
+    own_package = own_module.partition(".")[0]
+    return not packages <= {own_package, "ragbench", "numpy", "pandas", *sys.stdlib_module_names}
 
 
 def _misfit(
@@ -158,8 +172,7 @@ def _wrong_argument(
     for name, value in bound.items():
         columns = getattr(value, "columns", None)
         if column and columns is not None and column not in columns:
-            listed = ", ".join(map(str, columns[:_MAX_COLUMNS]))
-            return f"{name} has no column {column!r}; it has {listed or 'none'}"
+            return f"{name} has no column {column!r}; it has {listed(map(str, columns)) or 'none'}"
     return ""
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.api.typing import DataFrameGroupBy
 from pandas.plotting import PlotAccessor
 
-from ragbench.errors import ConfigError, UnknownKeyError, plural
+from ragbench.errors import ConfigError, UnknownKeyError, listed, plural
 from ragbench.hints.similar_names import hint_of, similar
 from ragbench.hints.values import check_unpacking, is_of_frames
 from ragbench.registry import call_of_measure, expected_measure, find_measure, measured_as
@@ -43,7 +43,6 @@ _OF_SYSTEMS = (
 )
 _QUOTED = re.compile("`([^`]+)`")
 _NAME = re.compile("'([^']+)'")
-_MAX_NAMES = 30  # in a message
 _METHODS_OF_NUMBERS = "mean median std var sem skew quantile corr cov".split()
 """Methods of tables that fail on columns of text."""
 _OPERATORS = "__sub__ __truediv__ __lt__ __le__ __gt__ __ge__".split()
@@ -115,6 +114,8 @@ class ExplainedSeries(pd.Series):
 
     def _not_one_value(self) -> str:
         """Return a sentence for code that takes the column or row for a single value."""
+        if len(self) == 1:
+            return "this is a column or row with one value; use its item()"
         values = plural(len(self), "value")
         return f"this has {values}, not one; use its mean(), all() or any(), or a value by its name"
 
@@ -416,6 +417,9 @@ def _operator_with_hint(name: str) -> Any:
         try:
             return operator(table, other)
         except TypeError as exc:
+            has_numbers_only = table.select_dtypes(exclude=["number", "bool"]).empty
+            if has_numbers_only:
+                raise
             raise ConfigError(
                 "the table has columns of text; use rb.compare(a, b) for a difference, else a column of "
                 "numbers, such as table['value']"
@@ -545,7 +549,4 @@ def unknown_column(name: str, known: list[str]) -> str:
     """Return the text of an error about a column or row that a table lacks."""
     near = measured_as(name, known) or similar(name, known)
     hint = f"; did you mean {near!r}?" if near else "."
-    listed = ", ".join(known[:_MAX_NAMES])
-    if len(known) > _MAX_NAMES:
-        listed += ", ..."
-    return f"unknown column or row {name!r}{hint} Known: {listed}"
+    return f"unknown column or row {name!r}{hint} Known: {listed(known)}"

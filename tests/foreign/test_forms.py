@@ -948,6 +948,10 @@ def test_a_damaged_export_is_read_or_refused_in_one_sentence(
                 else:
                     written(file, content)
                 assert "\n" not in refusal_of(file), (path, cell)
+    if is_lines:
+        for cell in (None, 7, "words", [1, "x"]):
+            file.write_text(f"{text.rstrip()}\n{json.dumps(cell)}\n")
+            assert "\n" not in refusal_of(file), cell
 
 
 def test_verdicts_in_place_of_scores_are_stated(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ LEXICAL = tuple(
 SEMANTIC = ("alignment", "lowest_quarter", "least_aligned", "no_stranger", "similarity")
 """Evidence from vectors of sentences and words."""
 
-_TELLING = 0.35  # the weight from which a word is telling: rare enough to carry the meaning
+_TELLING = 0.35  # a word with a greater weight is telling: rare enough to carry the meaning
 _LONGER_WINDOW = 0.02  # the least support that a further sentence must add to a window
 _SENTENCES = 3
 _LONGEST_NGRAM = 3  # of the fractions of n-grams

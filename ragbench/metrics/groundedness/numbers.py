@@ -334,7 +334,7 @@ def _scaled_value(part: Mapping[str, str]) -> float:
     counted = part["numeral"] or part["n"] or part["word"] or "1"  # 1 in "half of"
     value = _value(counted)
     if part["part"]:
-        value /= _PARTS[part["part"]]  # 3 for "third"
+        value /= _PARTS[part["part"].casefold()]  # 3 for "third"; the long s of old prints is an s
     if part["half"]:
         value += 0.5
     for sign in re.findall("[\ue000-\ue00f]", part["scales"]):

@@ -238,3 +238,8 @@ def test_a_number_with_a_unit_is_that_of_its_subject(
 ) -> None:
     assert numeric_support(answer, contexts) == support
     assert bool(numeric_fabrications(answer, contexts)) is (support == 0)
+
+
+def test_the_long_s_of_old_prints_is_an_s() -> None:
+    [number] = numbers("two \u017fixths of the votes")
+    assert number.value == pytest.approx(100 / 3)  # in per cent
