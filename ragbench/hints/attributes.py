@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, is_dataclass
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ragbench.errors import ConfigError
 from ragbench.hints.calls import explains_calls, shown_parameters, with_explained_errors
 from ragbench.hints.similar_names import hint_of, similar, words_of
-from ragbench.hints.values import is_of_frames
+from ragbench.hints.values import is_of_frames, runs_users_code
 
 Record = TypeVar("Record")
 
@@ -96,6 +97,10 @@ def suggesting(
             is_property = name in dir(cls)  # which raised an AttributeError of its own
             if name.startswith("_") or is_property:
                 return object.__getattribute__(record, name)  # raises the same error again
+            # ragbench itself tries names, such as the fields of an answer, and needs no hint, which
+            # takes a millisecond
+            if not runs_users_code(sys._getframe(1)):
+                raise AttributeError(f"{cls.__name__} has no attribute {name!r}", name=name)
             return hints.refuse_attribute(record, name)
 
         changed_class: Any = cls

@@ -216,8 +216,7 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
             if name.startswith("_") or not (is_container or is_simple):
                 return value
             caller = sys._getframe(1)
-            is_read_by_user = not caller.f_code.co_filename.startswith(_PACKAGE)
-            if not is_read_by_user:
+            if not runs_users_code(caller):
                 return value
             written = f"{variable}.{name}"
             if is_container:
@@ -232,6 +231,11 @@ def explaining_values(variable: str, **calls: str) -> Callable[[type[Record]], t
         return cls
 
     return decorated
+
+
+def runs_users_code(frame: FrameType) -> bool:
+    """Return True if a frame runs code outside of ragbench."""
+    return not frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def _table_of(cls: type[Any]) -> str:
