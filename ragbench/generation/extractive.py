@@ -80,11 +80,11 @@ def extract_answers(
 
     Returns:
         One answer per case, in their order. Without a context, or if no sentence has enough support
-        (`ABSTAIN_BELOW`), the text is `NO_ANSWER` and the outcome "no_results". `confidence`, in
-        [0, 1], is the fit of the best context as a whole: the mean of its cosine with the question (from
-        the mean vector of its sentences, clipped at 0) and the fraction of the question's words that it
-        contains. It estimates whether the contexts are about the question, not whether the answer is
-        right.
+        (`ABSTAIN_BELOW`; `ABSTAIN_BELOW_BY_WORDS` in a language that the embedder does not know), the
+        text is `NO_ANSWER` and the outcome "no_results". `confidence`, in [0, 1], is the fit of the
+        best context as a whole: the mean of its cosine with the question (from the mean vector of its
+        sentences, clipped at 0) and the fraction of the question's words that it contains. It estimates
+        whether the contexts are about the question, not whether the answer is right.
     """
     chunks: dict[str, Chunk] = {}
     for case in cases:

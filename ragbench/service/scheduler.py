@@ -389,9 +389,8 @@ def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: 
     """
     names = []
     for of_client in list(_schedules_of_clients(connection, row)):
-        add_once(
-            connection, schedule, of_client
-        )  # adds nothing if an earlier due time has added it
+        # it adds nothing if an earlier due time has added the row
+        add_once(connection, schedule, of_client)
         insert_job(connection, of_client["id"], due)
         names.append(of_client["client_id"])
     done = {
