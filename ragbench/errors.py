@@ -184,6 +184,13 @@ def warn_user(message: str | Warning, category: type[Warning] = DataWarning) -> 
     warnings.warn(message, category, stacklevel=level)
 
 
+def warn_of_flaw(source: str, flaw: str, ids: Collection[str]) -> None:
+    """Issue one DataWarning with the number of ids and the first three; no ids, no warning."""
+    if ids:
+        first = ", ".join(abridged(repr(one), 40) for one in list(ids)[:3])
+        warn_user(f"{source}: {len(ids)} {flaw} (first: {first})")
+
+
 def _package_of(frame: FrameType) -> str:
     """Return the first part of the name of the module whose code a frame runs."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]

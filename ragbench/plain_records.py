@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from ragbench.errors import DataError, abridged, warn_user
+from ragbench.errors import DataError, abridged, warn_of_flaw
 
 Record = TypeVar("Record")
 ABSENT_DOCUMENTS = (
@@ -259,9 +259,7 @@ def warn_of_absent_documents(
     """
     judged = dict.fromkeys(doc_id for grades in qrels.values() for doc_id in grades)
     absent = [doc_id for doc_id in judged if doc_id not in corpus]
-    if absent:
-        first = ", ".join(map(_brief, absent[:3]))
-        warn_user(f"{source}: {len(absent)} {ABSENT_DOCUMENTS} (first: {first})")
+    warn_of_flaw(source, ABSENT_DOCUMENTS, absent)
 
 
 def _brief(value: Any) -> str:

@@ -27,9 +27,8 @@ from ragbench.datasets.raw_records import (
     identifier,
     repeated,
     testset_record,
-    warn,
 )
-from ragbench.errors import DataError
+from ragbench.errors import DataError, warn_of_flaw
 from ragbench.plain_records import grade
 from ragbench.types import Case, Dataset, Document, Qrels
 
@@ -98,7 +97,7 @@ def _read_gold_files(folder: Path, cases: Mapping[str, Case]) -> dict[Path, gold
             continue
         gold_by_query = gold.read_gold(path)
         unknown = [query_id for query_id in gold_by_query if query_id not in cases]
-        warn(str(path), "queries are not in queries.jsonl and are left out", unknown)
+        warn_of_flaw(str(path), "queries are not in queries.jsonl and are left out", unknown)
         gold_files[path] = gold_by_query
     return gold_files
 

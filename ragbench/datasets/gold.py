@@ -30,8 +30,8 @@ from pydantic import (
 )
 
 from ragbench.datasets.jsonl import located, parsed, shown
-from ragbench.datasets.raw_records import repeated, warn
-from ragbench.errors import DataError
+from ragbench.datasets.raw_records import repeated
+from ragbench.errors import DataError, warn_of_flaw
 from ragbench.plain_records import ids_in_known_form
 from ragbench.types import Case, Dataset, Document, Span
 
@@ -133,7 +133,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
             incomplete.append(case.query_id)
         spans = [*quoted, *filter(None, selected)]
         cases.append(_labelled(case, line, spans))
-    warn(
+    warn_of_flaw(
         str(path),
         "queries have a selected sentence that is not in its passage; it is left out",
         incomplete,

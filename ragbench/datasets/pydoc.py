@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.array_types import Ints
-from ragbench.errors import DataError, unknown
+from ragbench.errors import DataError, unknown, warn_of_flaw
 from ragbench.types import Case, Dataset, Document, Span
 
 _DIRECT_ANSWER = 3
@@ -104,12 +104,9 @@ def _warn_of_missing_quotes(
                 missing_quotes.append(f"{query_id} {quote['doc_id']}")
         if spans_of_quotes and not any(spans_of_quotes):
             without_evidence.append(query_id)
-    if missing_quotes:  # imported here, so that the first use is light
-        from ragbench.datasets.raw_records import warn
-
-        dropped = "quotes are not in this edition of the topics and were dropped"
-        warn("pydoc", dropped, missing_quotes)
-        warn("pydoc", "questions are left without any evidence by that", without_evidence)
+    dropped = "quotes are not in this edition of the topics and were dropped"
+    warn_of_flaw("pydoc", dropped, missing_quotes)
+    warn_of_flaw("pydoc", "questions are left without any evidence by that", without_evidence)
 
 
 def own_topics() -> Mapping[str, str]:

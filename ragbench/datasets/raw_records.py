@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import shown
-from ragbench.errors import DataError, warn_user
+from ragbench.errors import DataError, warn_of_flaw
 from ragbench.files import read_json
 from ragbench.plain_records import ABSENT_DOCUMENTS, as_id, ids_in_known_form, qrels_of_corpus
 from ragbench.types import Case, Dataset, Document, Qrels
@@ -213,17 +213,10 @@ def _warn_of_flaws(
     warn_all(source, flaws)
 
 
-def warn(source: str, flaw: str, ids: Collection[str]) -> None:
-    """Issue one DataWarning with the number of ids and the first three; no ids, no warning."""
-    if ids:
-        first = ", ".join(shown(query_id, 40) for query_id in list(ids)[:3])
-        warn_user(f"{source}: {len(ids)} {flaw} (first: {first})")
-
-
 def warn_all(source: str, flaws: Mapping[str, Collection[str]]) -> None:
     """Issue one warning for each kind of flaw (flaw -> ids, each counted once)."""
     for flaw, ids in flaws.items():
-        warn(source, flaw, dict.fromkeys(ids))
+        warn_of_flaw(source, flaw, dict.fromkeys(ids))
 
 
 def _required(record: Mapping[str, Any], field: str) -> Any:

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ragbench.datasets.raw_records import warn
-from ragbench.errors import DataError, abridged, printable
+from ragbench.errors import DataError, abridged, printable, warn_of_flaw
 from ragbench.folding import folded_words
 from ragbench.foreign.cells import (
     id_of,
@@ -437,7 +436,7 @@ def _warn_of_texts(cells: Sequence[Any], decimal_comma: bool, where: str) -> Non
     for cell in cells:
         if isinstance(cell, str) and number_of(cell, decimal_comma=decimal_comma) is None:
             texts.append(cell)
-    warn(where, "missing because the cell holds no number", texts)
+    warn_of_flaw(where, "missing because the cell holds no number", texts)
 
 
 def _numbers_of_column(cells: Sequence[Any], decimal_comma: bool) -> list[float]:

@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ragbench.datasets.raw_records import warn
-from ragbench.errors import DataError, printable
+from ragbench.errors import DataError, printable, warn_of_flaw
 from ragbench.foreign.cells import id_of, is_blank, number_of, question_of, score_of
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
 from ragbench.foreign.nested_scores import measure_in, named_scores, score_in
@@ -450,7 +449,7 @@ def _rows_of_phoenix_experiment(value: Mapping[str, Any]) -> list[Scored]:
             scores_by_run[run_id].update(_scores_of_phoenix_evaluation(evaluation))
         else:
             unknown_runs.append(run_id)
-    warn(
+    warn_of_flaw(
         "the evaluation_runs of an experiment",
         "left out because no task_run has their id",
         unknown_runs,

@@ -6,8 +6,15 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from ragbench import llms
-from ragbench.datasets.raw_records import warn
-from ragbench.errors import ConfigError, DataError, FailureKind, unknown, unknown_chunk, warn_user
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    FailureKind,
+    unknown,
+    unknown_chunk,
+    warn_of_flaw,
+    warn_user,
+)
 from ragbench.extension import FORM
 from ragbench.generation.citations import parse_citations
 from ragbench.generation.extractive import extract_answers
@@ -95,7 +102,7 @@ def cut_to_budget(
         cut[query_id] = tuple(chunk.chunk_id for chunk in ranked[n_fitting:])
         if ranked and not n_fitting:
             emptied.append(query_id)
-    warn(
+    warn_of_flaw(
         "answers",
         f"questions are without any context at max_context_tokens={max_context_tokens}: their best "
         "chunk alone is longer; use smaller chunks or more tokens",

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Unpack
 
 from pydantic import TypeAdapter
 
-from ragbench.datasets.raw_records import warn
-from ragbench.errors import ConfigError, DataError, FailureKind, warn_user
+from ragbench.errors import ConfigError, DataError, FailureKind, warn_of_flaw, warn_user
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import TIMEOUT_S, active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
@@ -101,7 +100,7 @@ def _warn_of_turns(dataset: Dataset) -> None:
         f"questions have turns and ids without {TURN_MARK!r}, so that comparisons take them for "
         "independent; name them as in 'rail<::>2'"
     )
-    warn(dataset.name, problem, unmarked)
+    warn_of_flaw(dataset.name, problem, unmarked)
 
 
 def _ask_at_once(

@@ -15,8 +15,8 @@ from pathlib import Path
 from ragbench.datasets.beir import load_beir_folder, qrels_files, unique_records
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.passages import Texts
-from ragbench.datasets.raw_records import Flaws, identifier, warn, warn_all
-from ragbench.errors import DataError
+from ragbench.datasets.raw_records import Flaws, identifier, warn_all
+from ragbench.errors import DataError, warn_of_flaw
 from ragbench.testsets.assembly import quoted_spans
 from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Entry, Labels, entry_of
 from ragbench.testsets.perspective_files import SAFETY_FILES, lines_of
@@ -43,7 +43,7 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
     queries = unique_records(folder / "queries.jsonl", identifier, "query")
     source = str(folder / LABELS)
     unknown = [query_id for query_id in label_names if query_id not in queries]
-    warn(source, "queries are not in queries.jsonl and are left out", unknown)
+    warn_of_flaw(source, "queries are not in queries.jsonl and are left out", unknown)
     return replace(
         dataset,
         cases=_relabelled(dataset, content.entries, label_names, source),

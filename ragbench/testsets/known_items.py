@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import regex
 
-from ragbench.datasets.raw_records import warn
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, warn_of_flaw
 from ragbench.folding import folded
 from ragbench.groups import grouped
 from ragbench.language import UNSPACED, WORD, detect_language, n_words, terms
@@ -138,7 +137,7 @@ def _items_of_corpus(dataset: Dataset) -> list[_Item]:
             too_long.append(doc_id)
         else:
             items += _items_of_document(document)
-    warn(
+    warn_of_flaw(
         dataset.name,
         f"documents have more than {_MAX_CHARACTERS:,} characters: no question was drafted from "
         "them; split them",

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import json_line, shown
-from ragbench.datasets.raw_records import warn
+from ragbench.errors import warn_of_flaw
 from ragbench.testsets.cases import Content, Kind, Labels, sample_line
 from ragbench.testsets.located_data import Record, json_records, read_bytes
 from ragbench.testsets.problems import suggestion
@@ -53,7 +53,9 @@ def read_perspectives(folder: Path) -> Content:
     content = Content(name=folder.resolve().name)
     names = {path.name for path in folder.iterdir() if path.suffix in _DATA_SUFFIXES}
     unread = names - {*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json"}
-    warn(folder.name, "files have the name of no perspective and are not read", sorted(unread))
+    warn_of_flaw(
+        folder.name, "files have the name of no perspective and are not read", sorted(unread)
+    )
     records = list(lines_of(folder, CASES, content))
     labels_of_case: dict[str, dict[str, Any]] = {_case_id(record): {} for record in records}
     for file in _LABEL_FILES:
