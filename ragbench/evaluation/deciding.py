@@ -13,7 +13,7 @@ from ragbench.evaluation.configurations import (
 )
 from ragbench.evaluation.decision import DRAFTS_ALONE, DecidingQuestions
 from ragbench.evaluation.result import Result
-from ragbench.evaluation.wordings import measures_of, wordings_in
+from ragbench.evaluation.wordings import measures_of, users_measures_of, wordings_in
 from ragbench.registry import named_among, perspective_of
 from ragbench.statistics.ranking import COVERAGE, RANKING, answer_measure_of, main_measure_of
 from ragbench.statistics.thresholds import MIN_QUESTIONS
@@ -122,9 +122,8 @@ def _ranking_measure(
         ids: the questions that may decide.
         n_answerable: how many of them have an answer in the documents.
     """
-    # such as {"llm_my_words": "llm_correctness"}
-    replaced_measure_of = measures_of(wordings_in(results[0].settings))
-    users_measure_of = {replaced: users for users, replaced in replaced_measure_of.items()}
+    meanings = wordings_in(results[0].settings)
+    replaced_measure_of = measures_of(meanings)  # such as {"llm_my_words": "llm_correctness"}
     # ragbench's name of a measure -> number of questions that have it
     n_scored = {}
     for name, count in _n_scored(results, ids).items():
@@ -142,7 +141,8 @@ def _ranking_measure(
     else:
         chosen = retrieval
         reason = _coverage_reason(retrieval, n_scored, n_answerable)
-    return _RankingMeasure(users_measure_of.get(chosen, chosen), reason, same_retrieval)
+    in_scores = users_measures_of(meanings).get(chosen, chosen)
+    return _RankingMeasure(in_scores, reason, same_retrieval)
 
 
 def _too_few(n: int, origin: str, measure: str) -> str:

@@ -34,8 +34,8 @@ from ragbench.evaluation.spec import ELSEWHERE, EvaluationSpec, unknown_option
 from ragbench.evaluation.targets import Targets, check_reachable
 from ragbench.evaluation.wordings import (
     judgements_by_meaning,
-    measures_of,
     scores_by_meaning,
+    users_measures_of,
     wordings_of,
 )
 from ragbench.hints.calls import explaining_calls
@@ -586,10 +586,7 @@ def _diagnosis(
         filtered=output.filtered,
         thresholds=plan.targets.cases,
     )
-    users_measure_of = {}  # such as {"llm_correctness": "llm_my_words"}
-    for users_measure, replaced_measure in measures_of(meanings).items():
-        users_measure_of[replaced_measure] = users_measure
-    return table.assign(measure=table["measure"].replace(users_measure_of))
+    return table.assign(measure=table["measure"].replace(users_measures_of(meanings)))
 
 
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:

@@ -61,6 +61,15 @@ def measures_of(meanings: Mapping[str, str]) -> dict[str, str]:
     return {f"llm_{name}": f"llm_{meant}" for name, meant in meanings.items()}
 
 
+def users_measures_of(meanings: Mapping[str, str]) -> dict[str, str]:
+    """Return the reverse of `measures_of`: a measure -> the measure by the user's wording that replaces it.
+
+    >>> users_measures_of({"strict": "correctness"})
+    {'llm_correctness': 'llm_strict'}
+    """
+    return {replaced: users for users, replaced in measures_of(meanings).items()}
+
+
 def judgements_by_meaning(
     judgements: Iterable[Judgement], meanings: Mapping[str, str]
 ) -> list[Judgement]:
