@@ -166,9 +166,9 @@ def _readings(text: str) -> set[str]:
 
 def _states_fact(searched: _Searched, wording: str) -> bool:
     """Return True if a text has the words of a wording in a row, or nearly so (`gold_fact_coverage`)."""
+    wording = searched.language.with_points(wording)
     if _states_in_a_row(searched, wording):
         return True
-    wording = searched.language.with_points(wording)
     return _states_with_gaps(searched.text, wording, searched.language)
 
 
@@ -200,8 +200,11 @@ def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
     if not keywords:
         return []
     searched = _searched(answer)
-    distinct = dict.fromkeys(keywords)
-    return [keyword for keyword in distinct if not _states_in_a_row(searched, keyword)]
+    missing = []
+    for keyword in dict.fromkeys(keywords):
+        if not _states_in_a_row(searched, searched.language.with_points(keyword)):
+            missing.append(keyword)
+    return missing
 
 
 def semantic_similarity(
@@ -250,14 +253,13 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def _states_in_a_row(searched: _Searched, wording: str) -> bool:
-    """Return True if a text has the words of a wording one after the other. The numbers of the wording are
-    read in the language of the text.
+    """Return True if a text has the words of a wording one after the other. The numbers of both have
+    decimal points (`Language.with_points`).
 
     A wording with an operator, such as "n+1", or without words, is compared sign by sign instead.
     A short word must not be a part of a name with signs: "written in C++" does not state "C".
     """
-    text, readings, language = searched
-    wording = language.with_points(wording)
+    text, readings, _language = searched
     bare = _EMPHASIS.sub(r"\1", wording)
     if not words(wording) or _OPERATOR.search(bare):
         return _states_signs(text, bare)
