@@ -619,9 +619,8 @@ def _losing_step(reach: EvidenceReach) -> str:
     """
     for step in _STEPS_AFTER_SEARCH:
         before = _held_before(reach, step)
-        after = reach.stages.get(
-            step, before
-        )  # a step that the search does not have changes nothing
+        # a step that the search does not have changes nothing
+        after = reach.stages.get(step, before)
         if reach.is_enough(before) and not reach.is_enough(after):
             return step
     return ""

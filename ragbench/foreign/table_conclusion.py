@@ -477,8 +477,10 @@ def _verdicts_among_scores(paired: PairedTables, measure: str) -> list[str]:
     graded: list[str] = []
     for name, values in paired.values.items():
         known = {value for value in values.get(measure, {}).values() if not math.isnan(value)}
-        if known:
-            (binary if known <= {0.0, 1.0} else graded).append(name)
+        if known and known <= {0.0, 1.0}:
+            binary.append(name)
+        elif known:
+            graded.append(name)
     if not binary or not graded:
         return []
     return [
