@@ -72,6 +72,7 @@ def pages(reference: ModuleType) -> dict[str, str]:
         **reference.parameter_pages(),
         **reference.name_pages(),
         **reference.design_pages(),
+        **reference.file_pages(),
     }
     return made
 
@@ -145,6 +146,16 @@ def test_every_public_name_has_an_entry(pages: dict[str, str]) -> None:
     for name in rb.__all__:
         if not isinstance(getattr(rb, name), ModuleType):
             assert f"\n## `rb.{name}`\n" in pages["names/ragbench"]
+
+
+def test_every_file_is_listed_with_its_subject(pages: dict[str, str]) -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", pages["files"], re.MULTILINE)
+    package = ROOT / "ragbench"
+    assert len(rows) == len([*package.rglob("*.py"), *package.rglob("*.toml")])
+    assert [name for name, subject in rows if not subject] == []
+    subjects = dict(rows)
+    assert subjects["cron_file.py"].startswith("Schedules of a YAML file")
+    assert subjects["leaks.toml"]
 
 
 def test_a_docstring_becomes_markdown_that_shows_it(reference: ModuleType) -> None:

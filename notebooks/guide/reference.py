@@ -1,12 +1,14 @@
-"""Writes the pages of the reference from the code: measures, commands, parameters and public names.
+"""Writes the pages of the reference from the code: measures, commands, parameters, public names, files.
 
 `conf.py` calls `write` before a build. The pages lie in `generated/` and are not committed.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import itertools
 import json
 import re
 import textwrap
@@ -50,6 +52,7 @@ def write(folder: Path) -> None:
         **parameter_pages(),
         **name_pages(),
         **design_pages(),
+        **file_pages(),
     }
     for name, text in pages.items():
         path = folder / f"{name}.md"
@@ -588,3 +591,37 @@ def _differences_of(name: str) -> list[list[str]]:
         if len(cells) == 4 and cells[0] == name:
             rows.append(cells[1:])
     return rows
+
+
+# Files
+
+
+def file_pages() -> dict[str, str]:
+    """Return the page that lists every file of code and every table, with its subject, by room."""
+    package = Path(rb.__file__).parent
+    rooms: dict[str, list[list[str]]] = {}
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
+        folder = path.parent.relative_to(package).as_posix()
+        room = "" if folder == "." else f"{folder}/"
+        rooms.setdefault(room, []).append([code(path.name), prose(subject_of(path))])
+    text = (
+        "# Every file, and its subject\n\n"
+        "The first paragraph of each file of `ragbench/`. Which of them a change concerns is on "
+        "[the reading path](../reading_path.md), for the usual changes.\n\n"
+    )
+    for room, rows in rooms.items():
+        text += f"## `ragbench/{room}`\n\n{table(['file', 'subject'], rows)}\n"
+    return {"files": text}
+
+
+def subject_of(path: Path) -> str:
+    """Return the first paragraph of a file, as one line: of its docstring, or of the comment that a
+    table begins with; "" if it has neither.
+    """
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        opening = ast.get_docstring(ast.parse(text)) or ""
+    else:
+        comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+        opening = "\n".join(line.removeprefix("#").strip() for line in comment)
+    return " ".join(opening.split("\n\n")[0].split())
