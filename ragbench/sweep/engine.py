@@ -4,6 +4,7 @@ ragbench`.
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -57,7 +58,13 @@ class InProcessEngine(Engine):  # type: ignore[misc]
             started: is called first, with a function that writes the notebook as it is.
         """
         one_line_warnings()  # a kernel, which imports ragbench after ipykernel, shows them so
-        write = nb_man.save
+        lock = threading.Lock()  # outputs arrive in another thread than the one that writes
+        save = nb_man.save
+
+        def write(**options: Any) -> None:
+            with lock:
+                save(**options)
+
         nb_man.save = _at_intervals(write)
         started(write)
         # "" lets cells import modules next to the notebook, which Python's safe path forbids
@@ -70,7 +77,7 @@ class InProcessEngine(Engine):  # type: ignore[misc]
         stdout, stderr = _replace_streams(manager)
         try:
             with redirect_stdout(stdout), redirect_stderr(stderr):
-                _Cells(nb_man, km=manager, log_output=log_output).run()
+                _Cells(nb_man, km=manager, log_output=log_output).run(lock)
         finally:
             write()
             stdout.close()
@@ -121,8 +128,9 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
     kernel.
     """
 
-    def run(self) -> None:
-        """Execute all cells of the notebook."""
+    def run(self, lock: threading.Lock) -> None:
+        """Execute all cells of the notebook; outputs are added to it while `lock` is held."""
+        self.lock = lock
         self.reset_execution_trackers()
         # id of the message that asked for the execution of a cell -> the cell and its number
         self.cells: dict[str, tuple[Any, int]] = {}
@@ -156,7 +164,8 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
             if request_id:
                 # the first message of a request comes while its cell is at work
                 output_cell, index = self.cells.setdefault(request_id, (cell, cell_index))
-                with suppress(CellExecutionComplete):  # is raised when the cell has ended
+                # the exception is raised when the cell has ended
+                with self.lock, suppress(CellExecutionComplete):
                     self.process_message(message, output_cell, index)
 
         # it is called in the kernel's thread for output, while the cell runs

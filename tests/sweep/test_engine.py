@@ -25,6 +25,8 @@ from ragbench.sweep.job import Job
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import LocalExecutor, Outcome
 
+engine = sys.modules[InProcessEngine.__module__]
+
 OUTPUTS = (
     "import sys\nprint('out', x)\nprint('err', file=sys.stderr)\nx",
     "import matplotlib.pyplot as plt\nplt.plot([1, 2, 1]);",
@@ -228,6 +230,38 @@ def test_each_notebook_in_one_process_has_its_names_alone(tmp_path: Path) -> Non
         papermill.execute_notebook(
             write_notebook(tmp_path / "b.ipynb", "y"), str(tmp_path / "out.ipynb"), **options
         )
+
+
+def test_no_output_is_added_to_a_notebook_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing copies the notebook, which fails if its dictionaries grow meanwhile."""
+    writes: list[bool] = []  # True during a write
+    added_while_written: list[bool] = []
+    process_message = engine._Cells.process_message
+
+    def write_slowly(self: object, **options: object) -> None:
+        writes.append(True)
+        time.sleep(0.05)
+        writes.append(False)
+
+    def add(self: object, *args: object) -> object:
+        added_while_written.append(bool(writes) and writes[-1])
+        return process_message(self, *args)
+
+    monkeypatch.setattr(engine, "_WRITE_EVERY_S", -1.0)  # before and after each cell
+    monkeypatch.setattr(papermill.engines.NotebookExecutionManager, "save", write_slowly)
+    monkeypatch.setattr(engine._Cells, "process_message", add)
+    papermill.engines.papermill_engines.register(NAME, InProcessEngine)
+    papermill.execute_notebook(
+        write_notebook(tmp_path / "n.ipynb", *["print(x)"] * 10),
+        str(tmp_path / "out.ipynb"),
+        engine_name=NAME,
+        progress_bar=False,
+    )
+    assert len(writes) > 20
+    assert len(added_while_written) > 20
+    assert not any(added_while_written)
 
 
 def test_a_fork_is_as_a_fresh_process(
