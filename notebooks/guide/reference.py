@@ -597,10 +597,12 @@ def _differences_of(name: str) -> list[list[str]]:
 
 
 def file_pages() -> dict[str, str]:
-    """Return the page that lists every file of code and every table, with its subject, by room."""
+    """Return the page that lists every file of code, table and template, with its subject, by room."""
     package = Path(rb.__file__).parent
+    endings = (".py", ".toml", ".j2")
+    paths = [path for path in sorted(package.rglob("*")) if path.suffix in endings]
     rooms: dict[str, list[list[str]]] = {}
-    for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
+    for path in paths:
         folder = path.parent.relative_to(package).as_posix()
         room = "" if folder == "." else f"{folder}/"
         rooms.setdefault(room, []).append([code(path.name), prose(subject_of(path))])
@@ -616,11 +618,13 @@ def file_pages() -> dict[str, str]:
 
 def subject_of(path: Path) -> str:
     """Return the first paragraph of a file, as one line: of its docstring, or of the comment that a
-    table begins with; "" if it has neither.
+    table or a template begins with; "" if it has neither.
     """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         opening = ast.get_docstring(ast.parse(text)) or ""
+    elif path.suffix == ".j2":
+        opening = text.removeprefix("{#").split("#}")[0]
     else:
         comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
         opening = "\n".join(line.removeprefix("#").strip() for line in comment)

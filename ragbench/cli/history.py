@@ -1,4 +1,4 @@
-"""`ragbench history`: runs over time."""
+"""`ragbench history`: the table of the newest runs, and runs over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Documents without questions, from which test sets are generated."""
+"""Documents without questions, from which test sets are generated: a folder of files (by their
+endings: texts, Markdown, PDF, ...) or a table.
+"""
 
 import json
 import mimetypes

@@ -1,4 +1,6 @@
-"""Draft questions from chunks by a language model, check each, and make a test set of them."""
+"""Draft questions from chunks by a language model, check each (its states and flaws), and make a test
+set of them.
+"""
 
 import datetime
 import json

@@ -1,5 +1,5 @@
-"""Why a request failed, and whether to ask again: one answer for all providers and for systems
-under test.
+"""Why a request failed, whether to ask again, and how long to wait before: one answer for all
+providers and for systems under test.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Model replies: the answer inside them, and whether a text is an answer, an abstention or a refusal,
-by its wording.
+by its wording (in English here; in other languages by languages.toml).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs out of the database: the newest, one with its scores, two compared."""
+"""Runs out of the database: the newest, one with its scores, two compared, for pages, API and command."""
 
 import json
 from collections.abc import Mapping, Sequence

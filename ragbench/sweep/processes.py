@@ -1,4 +1,6 @@
-"""One process per run: started, watched, stopped with all that it has started."""
+"""One process per run: how many fit side by side, how each is started, watched, and stopped with all
+that it has started.
+"""
 
 from __future__ import annotations
 

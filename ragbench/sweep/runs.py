@@ -1,4 +1,4 @@
-"""Runs side by side, and how their results get into the sweep's folder."""
+"""Hand runs to an executor, and move the result of each that ended into the sweep's folder."""
 
 import shutil
 import time

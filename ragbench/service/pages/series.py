@@ -1,5 +1,5 @@
 """The charts of the page of a series and of the first page: measures over time, and whether each
-moved.
+moved; and the table of the newest run of each client.
 """
 
 import math
