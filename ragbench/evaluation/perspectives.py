@@ -113,7 +113,7 @@ def _document_scores(
             with_judged += [name, re.sub("^nDCG", "Judged", name)]
         measures = list(dict.fromkeys(with_judged))
     scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(answered))
-    lowest = scores["value"].groupby(scores["measure"]).transform("min")
+    lowest = scores.groupby("measure")["value"].transform("min")
     all_are_judged = scores["measure"].str.startswith("Judged") & (lowest == 1)
     return scores[~all_are_judged | scores["measure"].isin(named)]
 
@@ -334,7 +334,8 @@ def _lacking_diversity(scores: pd.DataFrame, dataset: Dataset) -> str:
     scored = scores[scores["measure"] == "context_diversity_met"].dropna(subset=["value"])
     type_of = {case.query_id: case.query_type for case in dataset.cases}
     counts = []
-    for query_type, met in scored["value"].groupby(scored["query_id"].map(type_of)):
+    types = scored["query_id"].map(type_of)
+    for query_type, met in scored.groupby(types)["value"]:
         n_unmet = int((met == 0).sum())
         if n_unmet:
             counts.append(f"{n_unmet} of {len(met)} {query_type} questions")
