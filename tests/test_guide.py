@@ -151,7 +151,7 @@ def test_every_public_name_has_an_entry(pages: dict[str, str]) -> None:
 def test_every_file_is_listed_with_its_subject(pages: dict[str, str]) -> None:
     rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", pages["files"], re.MULTILINE)
     package = ROOT / "ragbench"
-    files = [path for path in package.rglob("*") if path.suffix in (".py", ".toml", ".j2")]
+    files = [path for path in package.rglob("*") if path.suffix in (".py", ".toml", ".j2", ".js")]
     assert len(rows) == len(files)
     assert [name for name, subject in rows if not subject] == []
     subjects = dict(rows)

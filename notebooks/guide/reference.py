@@ -597,9 +597,11 @@ def _differences_of(name: str) -> list[list[str]]:
 
 
 def file_pages() -> dict[str, str]:
-    """Return the page that lists every file of code, table and template, with its subject, by room."""
+    """Return the page that lists every file of code, table, template and script, with its subject, by
+    room.
+    """
     package = Path(rb.__file__).parent
-    endings = (".py", ".toml", ".j2")
+    endings = (".py", ".toml", ".j2", ".js")
     paths = [path for path in sorted(package.rglob("*")) if path.suffix in endings]
     rooms: dict[str, list[list[str]]] = {}
     for path in paths:
@@ -618,7 +620,7 @@ def file_pages() -> dict[str, str]:
 
 def subject_of(path: Path) -> str:
     """Return the first paragraph of a file, as one line: of its docstring, or of the comment that a
-    table or a template begins with; "" if it has neither.
+    table, a template or a script begins with; "" if it has neither.
     """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
@@ -626,6 +628,7 @@ def subject_of(path: Path) -> str:
     elif path.suffix == ".j2":
         opening = text.removeprefix("{#").split("#}")[0]
     else:
-        comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
-        opening = "\n".join(line.removeprefix("#").strip() for line in comment)
+        sign = "//" if path.suffix == ".js" else "#"
+        comment = itertools.takewhile(lambda line: line.startswith(sign), text.splitlines())
+        opening = "\n".join(line.removeprefix(sign).strip() for line in comment)
     return " ".join(opening.split("\n\n")[0].split())

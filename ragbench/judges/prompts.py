@@ -1,6 +1,4 @@
-"""The requests to a judge: criteria of single answers, the choice between two answers, and the
-probes of the audit.
-"""
+"""The requests to a judge: criteria of single answers, and the choice between two answers."""
 
 from collections.abc import Mapping
 

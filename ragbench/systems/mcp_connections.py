@@ -1,4 +1,4 @@
-"""Connections to an MCP server: opened when needed, replaced when they end."""
+"""Connections to an MCP server: opened when needed, replaced when they end; and what a tool returned."""
 
 from __future__ import annotations
 
