@@ -98,7 +98,7 @@ def _ranked_chunks(answered: SystemOutput) -> dict[str, Any]:
 def _document_scores(
     answered: SystemOutput, measures: Sequence[str], named: Sequence[str]
 ) -> pd.DataFrame:
-    """Score rankings of documents or chunks.
+    """Score rankings of documents; if the labels are about chunks, of chunks.
 
     If labels say which documents are not relevant, as in pools where other documents are not judged,
     the fraction of judged documents (Judged@k) is scored next to each nDCG@k. It is left out where
@@ -113,9 +113,11 @@ def _document_scores(
             with_judged += [name, re.sub("^nDCG", "Judged", name)]
         measures = list(dict.fromkeys(with_judged))
     scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(answered))
+    # a row is dropped if its measure is Judged@k, 1 for every question, and nobody asked for it
     lowest = scores.groupby("measure")["value"].transform("min")
     all_are_judged = scores["measure"].str.startswith("Judged") & (lowest == 1)
-    return scores[~all_are_judged | scores["measure"].isin(named)]
+    is_shown = ~all_are_judged | scores["measure"].isin(named)
+    return scores[is_shown]
 
 
 def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFrame]:

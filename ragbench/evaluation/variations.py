@@ -49,8 +49,10 @@ def answer_variations(
 ) -> dict[str, Variation]:
     """Ask a system again after each intervention of a spec; return name -> its new answers.
 
-    Unanswerable questions, and questions that an intervention does not apply to, are left out.
-    The same seed changes the same questions in the same way.
+    Questions that an intervention does not apply to are left out: unanswerable ones (they have no contexts
+    here, nor by `contexts_of`), and those without what it changes, such as a number to swap. An
+    intervention on contexts applies to no question of a system other than a `Pipeline`, whose chunks
+    nobody knows. The same seed changes the same questions in the same way.
     """
     dataset = output.dataset
     # query_id -> what an intervention may use: the chunks of the question, and the other questions

@@ -52,10 +52,13 @@ def suggesting(
     /,
     **calls: str,
 ) -> Callable[[type[Record]], type[Record]]:
-    """Return a class decorator that explains two mistakes: reading an attribute that objects of the class
-    lack, and calling the class or a method with arguments that do not fit.
+    """Return a class decorator that explains mistakes: reading an attribute that objects of the class
+    lack, calling the class or a method with arguments that do not fit, an index on objects that have
+    none, and changing a frozen dataclass.
 
-    If `Suggesting` is the metaclass, attributes that are read from the class itself are explained, too.
+    The decorator sets the methods that Python calls in these cases, and changes nothing else of the
+    class. If `Suggesting` is the metaclass, attributes that are read from the class itself are explained,
+    too.
 
     Args:
         as_frame: the call that returns such an object as a DataFrame, on which methods of pandas

@@ -301,10 +301,12 @@ def no_answer(answer: Answer) -> str:
     """
     if not answer.text.strip():
         return "the answer is empty"
-    # "blocked", "no_results" or "success"; any outcome if a flag states that the system abstained
-    outcome = answer.outcome if answer.abstained else read_outcome(answer.text)
-    is_refusal = outcome == "blocked" or GUARDRAIL_BLOCKED in answer.flags
-    if is_refusal:
+    is_blocked_by_flag = GUARDRAIL_BLOCKED in answer.flags
+    if answer.outcome in ("blocked", "no_results"):
+        outcome = answer.outcome  # what the system reports counts more than the wording
+    else:
+        outcome = read_outcome(answer.text)
+    if outcome == "blocked" or is_blocked_by_flag:
         return "the answer is a refusal"
     if outcome == "no_results":
         return "the answer is an abstention"

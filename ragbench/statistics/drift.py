@@ -697,7 +697,13 @@ def _compare_splits(effects: Floats) -> tuple[Floats, Floats]:
 
 
 def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
-    """Return the change between the two runs of a pair; `values` has a row for each run."""
+    """Return the change between the two runs of a pair.
+
+    The run of the change is known, so it is also the first and the last that the change may have.
+
+    Args:
+        values: the value of each question (columns) in each run (rows, with the labels of the runs).
+    """
     before = values.iloc[pair.before].astype(float)
     after = values.iloc[pair.run].astype(float)
     since = values.index[pair.run]
@@ -734,9 +740,11 @@ def _runs_to_notice(values: Floats, level: float, fall: float) -> int | None:
     """Return how many runs after a lasting fall an alarm is expected; None if none is expected, or there
     are too few runs to test.
 
-    The last runs are compared with the earlier ones by their steps x_t - r x_(t-1), as `_p_of_shift`
-    does, with the correlation r of neighbouring runs. The first step after a fall falls by all of it,
-    and each later step by 1 - r of it.
+    The last runs are compared with the earlier ones by the means of their steps x_t - r x_(t-1), with the
+    correlation r of neighbouring runs, by Student's t with n - 3 degrees of freedom (the mean and r of the
+    n runs are estimated; see `_p_of_shift`). The first step after a fall falls by all of it, and each
+    later step by 1 - r of it. Expected is an alarm as soon as the mean fall of the steps is as many
+    standard errors as the level takes.
 
     Args:
         values: the values of the runs so far, which have no change (runs, questions).
@@ -748,10 +756,12 @@ def _runs_to_notice(values: Floats, level: float, fall: float) -> int | None:
     n = len(values)
     if n < MIN_EARLIER:
         return None
-    r, deviation_of_steps = _noise_of_first(night_effects(values), n)
+    effects = night_effects(values)  # how far each run moves the values of all questions
+    r, deviation_of_steps = _noise_of_first(effects, n)
     errors_needed = -float(stdtrit(n - 3, level / 2))
     for n_fallen in _WINDOWS:
-        mean_fall_of_steps = fall * (1 + (n_fallen - 1) * (1 - r)) / n_fallen
+        fall_of_later_steps = (n_fallen - 1) * (1 - r) * fall
+        mean_fall_of_steps = (fall + fall_of_later_steps) / n_fallen
         error = deviation_of_steps * math.sqrt(1 / n_fallen + 1 / (n - 1))
         if mean_fall_of_steps >= errors_needed * error:
             return n_fallen

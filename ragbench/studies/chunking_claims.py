@@ -60,9 +60,11 @@ def claim_fractions(counts: pd.DataFrame, tables: Tables, *, draws: int) -> pd.D
     budget.
 
     Args:
-        counts: as `count_claims` returns them.
-        tables: as `load_chunkings` returns them.
-        draws: the last samples of each collection, from which the 95 % intervals are taken.
+        counts: as `count_claims` returns them: a row for each collection, measure, retriever and sample;
+            the first sample has all questions, the others are draws of questions.
+        tables: collection -> a row for each question and chunking, as `load_chunkings` returns them.
+        draws: how many of the last samples of each collection are draws; the 95 % intervals are taken
+            from them.
 
     Returns:
         A row for each collection and measure of the claims: documents, questions, claims, and for each

@@ -388,19 +388,21 @@ def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
     is the question, whatever its name: {"vars": {"topic": "Why?"}} has the question "Why?".
     """
     flat = dict(record)
+    # in this order: a field that one of them brings, such as "input", is unfolded when its turn comes
     for field in ("vars", "inputs", "outputs", "expectations", "input"):
         value = flat.get(field)
         if isinstance(value, str) and field in _NAME_OF_TEXT:
             del flat[field]
             flat[_NAME_OF_TEXT[field]] = value
-        if not isinstance(value, Mapping):
-            continue
-        del flat[field]
-        if field == "expectations":
-            flat[field] = True  # the field alone marks the record as a log of a system's outputs
-        flat = {**value, **flat}  # the record's own fields win
-        if field in ("vars", "inputs", "input"):
-            flat.update(_text_as_question(value))
+        elif isinstance(value, Mapping):
+            del flat[field]
+            if field == "expectations":
+                flat[field] = (
+                    True  # the field alone marks the record as a log of a system's outputs
+                )
+            flat = {**value, **flat}  # the record's own fields win
+            if field in ("vars", "inputs", "input"):
+                flat.update(_text_as_question(value))
     expected = flat.get("expected")
     if isinstance(expected, Mapping):
         flat["expected"] = first(expected, ANSWER_PARTS, "")

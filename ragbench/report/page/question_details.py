@@ -87,7 +87,10 @@ def question_details(
         diagnosis = result.cause_of.get(case.query_id, {})
         retrieved = retrieved_of.get(case.query_id)
         if retrieved is None:
-            retrieved = _Retrieved([(context_id, []) for context_id in case.retrieved], [])
+            ids_alone: list[tuple[str, list[Part]]] = []
+            for context_id in case.retrieved:
+                ids_alone.append((context_id, []))
+            retrieved = _Retrieved(contexts=ids_alone, lost=[])
         weak = [
             name
             for name, row in leading.items()
@@ -113,7 +116,9 @@ def _is_worse_than_mean(value: float | None, row: MeasureResult) -> bool:
 
 
 class _Retrieved(NamedTuple):
-    """The contexts of an answer, as (id, parts), and the texts of the evidence that is in none."""
+    """The contexts of an answer, as (id, parts of the text), and the texts of the evidence that is in none
+    of them. A context without parts is shown by its id alone.
+    """
 
     contexts: list[tuple[str, list[Part]]]
     lost: list[str]
