@@ -27,7 +27,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from ragbench.cli.console import clean_errors, print_json
-from ragbench.errors import printable
+from ragbench.errors import plural, printable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -109,6 +109,7 @@ class Command(_ShortTypes, TyperCommand):
                 arg = f"{arg}={_WITHOUT_VALUE[arg]}"
             completed.append(arg)
         try:
+            _check_given_once(self, ctx, completed)
             return super().parse_args(ctx, completed)
         except TyperException as exc:
             error: Any = exc
@@ -124,6 +125,23 @@ class Command(_ShortTypes, TyperCommand):
         gc.set_threshold(50_000)  # imports make many objects that stay: a tenth of a short run
         with clean_errors():
             ctx.exit(super().invoke(ctx) or 0)
+
+
+def _check_given_once(command: Command, ctx: Any, args: list[str]) -> None:
+    """Fail if an option that takes one value is given twice: typer would use the last
+    one, without a word.
+    """
+    # every option in the order of the command line, as often as it is given
+    given: list[Any] = command.make_parser(ctx).parse_args(list(args))[2]
+    options = [param for param in given if param.param_type_name == "option"]
+    for option in options:
+        takes_one_value = not (option.multiple or getattr(option, "is_flag", False))
+        if takes_one_value and options.count(option) > 1:
+            flag = option.opts[0]
+            text = f"{flag} is given {plural(options.count(option), 'time')}; give it once"
+            if option.type_descriptor.annotation is str:
+                text += f". If it takes several values, they have commas between them: {flag} A,B"
+            ctx.fail(text)
 
 
 def _correction(command: Command, option: str, args: list[str]) -> str:

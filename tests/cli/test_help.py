@@ -86,6 +86,31 @@ def test_a_race_needs_no_measure(tmp_path: Path) -> None:
         assert "absent.toml" in done.output
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "score a b --measure nDCG@10 --measure R@5",
+            "--measure is given 2 times; give it once. If it",
+        ),
+        ("eval bm25 --fail-under R@5=.1 --fail-under=nDCG@10=.9", "--fail-under is given 2 times"),
+        ("eval bm25 --limit 3 --limit 4", "--limit is given 2 times; give it once"),
+    ],
+)
+def test_an_option_of_one_value_is_not_given_twice(line: str, expected: str) -> None:
+    """The last one alone would count: a target of a gate would disappear without a word."""
+    done = runner.invoke(app, line.split(), env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+    assert done.exit_code == 2
+    assert expected in done.output
+
+
+def test_options_of_several_values_and_switches_may_be_repeated(tmp_path: Path) -> None:
+    line = ["eval", "bm25", "--dry-run", "--json", "--json", "--limit", "2"]
+    line += ["--set", "k=3", "--set", "chunk_size=64", "--output", str(tmp_path / "out")]
+    done = runner.invoke(app, line)
+    assert done.exit_code == 0, done.output
+
+
 def test_without_arguments_the_first_steps_are_shown() -> None:
     done = runner.invoke(app, [])
     assert done.exit_code == 0
