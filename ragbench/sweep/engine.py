@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -58,7 +58,9 @@ class InProcessEngine(Engine):  # type: ignore[misc]
             started: is called first, with a function that writes the notebook as it is.
         """
         one_line_warnings()  # a kernel, which imports ragbench after ipykernel, shows them so
-        lock = threading.Lock()  # outputs arrive in another thread than the one that writes
+        # Outputs arrive in another thread than the main one, and both write. The lock is one that its
+        # thread may take again: papermill also writes while it adds an output.
+        lock = threading.RLock()
         save = nb_man.save
 
         def write(**options: Any) -> None:
@@ -128,7 +130,7 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
     kernel.
     """
 
-    def run(self, lock: threading.Lock) -> None:
+    def run(self, lock: AbstractContextManager[bool]) -> None:
         """Execute all cells of the notebook; outputs are added to it while `lock` is held."""
         self.lock = lock
         self.reset_execution_trackers()

@@ -264,6 +264,24 @@ def test_no_output_is_added_to_a_notebook_while_it_is_written(
     assert not any(added_while_written)
 
 
+def test_a_notebook_is_written_during_a_long_cell(tmp_path: Path) -> None:
+    """papermill writes it when an output arrives, in the thread that adds the output."""
+    cell = "import time\nfor i in range(6):\n    time.sleep(0.5)\n    print(i)"
+    source = write_notebook(tmp_path / "in.ipynb", cell, cell)
+    code = (
+        "import sys, papermill\n"
+        f"from {InProcessEngine.__module__} import NAME, InProcessEngine\n"
+        f"sys.modules[{InProcessEngine.__module__!r}]._WRITE_EVERY_S = -1.0\n"
+        "papermill.engines.papermill_engines.register(NAME, InProcessEngine)\n"
+        "papermill.execute_notebook(*sys.argv[1:], engine_name=NAME, autosave_cell_every=1)"
+    )
+    command = [sys.executable, "-c", code, source, str(tmp_path / "out.ipynb")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    last = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells[-1]
+    assert "".join(output.text for output in last.outputs).split() == list("012345")
+
+
 def test_a_fork_is_as_a_fresh_process(
     tmp_path: Path, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
