@@ -98,7 +98,8 @@ def _ranked_chunks(answered: SystemOutput) -> dict[str, Any]:
 def _document_scores(
     answered: SystemOutput, measures: Sequence[str], named: Sequence[str]
 ) -> pd.DataFrame:
-    """Score rankings of documents; if the labels are about chunks, of chunks.
+    """Score the rankings at each level of `measures`: of documents, and of chunks by their labels or by
+    the gold evidence that they hold.
 
     If labels say which documents are not relevant, as in pools where other documents are not judged,
     the fraction of judged documents (Judged@k) is scored next to each nDCG@k. It is left out where
@@ -110,7 +111,8 @@ def _document_scores(
     if is_pooled:
         with_judged = []
         for name in measures:
-            with_judged += [name, re.sub("^nDCG", "Judged", name)]
+            # Judged has a depth and none of the options: Judged@5 of nDCG(dcg='exp-log2')@5
+            with_judged += [name, re.sub(r"^nDCG(\([^)]*\))?", "Judged", name)]
         measures = list(dict.fromkeys(with_judged))
     scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(answered))
     # a row is dropped if its measure is Judged@k, 1 for every question, and nobody asked for it

@@ -547,6 +547,16 @@ def test_rankings_are_measured_at_the_depths_that_are_named() -> None:
         light(ks=[])
 
 
+def test_the_judged_fraction_of_a_pool_has_the_depth_of_an_ndcg_with_options() -> None:
+    pool = Dataset("pool", "test", CORPUS, CASES[:1], {"q1": {"cats": 1, "dogs": 0}})
+    passages = (passage("cats"), passage("fish"))  # fish is not judged
+    answers = [Answer("q1", "Most of the day.", outcome="success", passages=passages)]
+    named = "nDCG(dcg='exp-log2')@2"
+    result = evaluate(pool, answers, targets={named: 0.5})
+    values = result.scores.set_index("measure")["value"]
+    assert (values[named], values["Judged@2"]) == (1.0, 0.5)
+
+
 def test_the_chunks_of_the_built_in_pipeline_are_described() -> None:
     report = evaluate(DATA, "bm25", perspectives=["retrieval"])
     assert report.facts["chunks"] == 3
