@@ -67,9 +67,9 @@ def audit_command(
 
     The answers are the reference answers of the test set. By a criterion of your own none is known
     to be right: the probes then test what should not matter, and only `--labels` show whether the
-    judge agrees with people. The cost is shown before anything is sent. The findings are kept on
-    this machine, and every later report of a result that this judge decides shows them. Exit
-    status: 0 no probe failed, 1 a probe failed, 2 the judge could not be asked.
+    judge agrees with people. Without --json, the cost is shown before anything is sent. The findings
+    are kept on this machine, and every later report of a result that this judge decides shows them.
+    Exit status: 0 no probe failed, 1 a probe failed, 2 the judge could not be asked.
 
     Args:
         judge: anthropic:<model>, ollama:<model>, openai:<model>, env, or package.module:attribute.

@@ -32,8 +32,8 @@ def tune_command(
     labels, and write the chosen criterion into a file.
 
     Each candidate judges every labelled answer once. Agreement after tuning is measured on labels
-    that did not choose, and no labelled answer is an example for itself. The cost is shown before
-    anything is sent. Exit status: 0 done, 2 it could not be done.
+    that did not choose, and no labelled answer is an example for itself. Without --json, the cost
+    is shown before anything is sent. Exit status: 0 done, 2 it could not be done.
 
     Args:
         judge: anthropic:<model>, ollama:<model>, openai:<model>, env, or package.module:attribute.

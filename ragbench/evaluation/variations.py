@@ -50,9 +50,12 @@ def answer_variations(
     """Ask a system again after each intervention of a spec; return name -> its new answers.
 
     Questions that an intervention does not apply to are left out: unanswerable ones (they have no contexts
-    here, nor by `contexts_of`), and those without what it changes, such as a number to swap. An
-    intervention on contexts applies to no question of a system other than a `Pipeline`, whose chunks
-    nobody knows. The same seed changes the same questions in the same way.
+    here, nor by `contexts_of`), and those without what it changes, such as a number to swap. The same
+    seed changes the same questions in the same way.
+
+    Only the chunks of a `Pipeline` are known. Any other system is asked the changed questions, also
+    those of a user's function, which gets no chunks; `check_interventions` refuses the built-in
+    interventions on contexts for it beforehand.
     """
     dataset = output.dataset
     # query_id -> what an intervention may use: the chunks of the question, and the other questions

@@ -56,9 +56,11 @@ def suggesting(
     lack, calling the class or a method with arguments that do not fit, an index on objects that have
     none, and changing a frozen dataclass.
 
-    The decorator sets the methods that Python calls in these cases, and changes nothing else of the
-    class. If `Suggesting` is the metaclass, attributes that are read from the class itself are explained,
-    too.
+    The decorator sets the methods that Python calls in these cases, and wraps the constructor, the class
+    methods and the public methods, which also explain an attribute that is read from the method
+    itself (`_explain_methods`). It keeps `calls` and `as_frame` in the class as `_expected_names` and
+    `_as_frame`. If `Suggesting` is the metaclass, attributes that are read from the class itself are
+    explained, too, by `_refuse`.
 
     Args:
         as_frame: the call that returns such an object as a DataFrame, on which methods of pandas

@@ -61,7 +61,7 @@ def claim_fractions(counts: pd.DataFrame, tables: Tables, *, draws: int) -> pd.D
 
     Args:
         counts: as `count_claims` returns them: a row for each collection, measure, retriever and sample;
-            the first sample has all questions, the others are draws of questions.
+            the first sample has all questions, the last ones are the draws (see `draw_samples`).
         tables: collection -> a row for each question and chunking, as `load_chunkings` returns them.
         draws: how many of the last samples of each collection are draws; the 95 % intervals are taken
             from them.
