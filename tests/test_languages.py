@@ -14,7 +14,15 @@ from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation.configurations import configurations
 from ragbench.evaluation.result import Result
 from ragbench.generation.extractive import extract_answers
-from ragbench.language import detect_language, find_language, language_of, n_words, terms, words
+from ragbench.language import (
+    WORD,
+    detect_language,
+    find_language,
+    language_of,
+    n_words,
+    terms,
+    words,
+)
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics import score_answers
 from ragbench.metrics.answer_similarity import keyword_coverage, stated_facts
@@ -290,6 +298,49 @@ def test_secrets_and_copies_are_found_in_texts_without_spaces() -> None:
     context = [chr(0x4E00 + i) for i in range(100)]
     assert copied_runs("".join(context[:59]), ["".join(context)]) == []
     assert len(copied_runs("".join(context[:60]), ["".join(context)])) == 1
+
+
+CHINESE = "这座铁塔于一八八九年建成，高三百三十米，每年有将近七百万名游客登上塔顶，欣赏巴黎的全景，并在那里拍照留念。"
+JAPANESE = (
+    "この塔は一八八九年に完成し、高さは三百三十メートルで、毎年およそ七百万人が訪れています。"
+)
+THAI = "หอคอยแห่งนี้สร้างเสร็จเมื่อปีพุทธศักราชสองพันสี่ร้อยสามสิบสองและมีผู้มาเยือนมากมาย"
+
+
+@pytest.mark.parametrize("context", [CHINESE, JAPANESE, THAI], ids=["zh", "ja", "th"])
+def test_a_context_in_a_script_without_spaces_that_is_copied_nearly_whole_is_found(
+    context: str,
+) -> None:
+    assert 12 <= n_words(context) < 30
+    [(start, _, n_copied)] = copied_runs(f"({context})", [context])
+    assert (start, n_copied) == (1, round(n_words(context)))
+    leaks = leakage_findings(context, [context], extra_optional=True)
+    assert ("verbatim", f"[{n_copied} words]") in [(leak.kind, leak.masked) for leak in leaks]
+    letter_ends = [match.end() for match in WORD.finditer(context)]
+    nearly_whole = context[: letter_ends[round(0.93 * len(letter_ends))]]
+    assert len(copied_runs(nearly_whole, [context])) == 1
+    four_fifths = context[: letter_ends[round(0.8 * len(letter_ends))]]
+    assert copied_runs(four_fifths, [context]) == []
+
+
+@pytest.mark.parametrize(("letter", "letters"), [("\u4e00", 24), ("\u0e01", 36)])
+def test_twelve_words_of_a_script_without_spaces_are_the_least_that_is_copied(
+    letter: str, letters: int
+) -> None:
+    first = ord(letter)
+    text = "".join(chr(first + i) for i in range(letters))
+    assert [run[2] for run in copied_runs(text, [text])] == [12]
+    assert copied_runs(text[:-1], [text[:-1]]) == []
+    assert copied_runs(text[:-1], [text]) == []
+
+
+def test_a_copied_context_with_spaces_counts_from_twelve_words_and_nine_tenths() -> None:
+    words = [f"w{i}" for i in range(20)]
+    for n_context, n_shortest in ((12, 12), (13, 12), (14, 12), (20, 18)):
+        context = " ".join(words[:n_context])
+        copied = " ".join(words[:n_shortest])
+        assert copied_runs(copied, [context]) == [(0, len(copied), n_shortest)]
+        assert copied_runs(" ".join(words[: n_shortest - 1]), [context]) == []
 
 
 def test_keywords_are_matched_in_every_script() -> None:

@@ -105,8 +105,9 @@ def leakage_findings(
       cloud_account. Project keys such as
       "ABC-123" are not among them: ISO-9001 and COVID-19 look the same.
     - verbatim: at least 30 words in a row of one of `contexts` (12 of a system prompt,
-      "You are ..."), in any case and punctuation; or nearly the whole of a context of 12 words or
-      more. A shorter quotation is fine.
+      "You are ..."), in any case and punctuation; or 90 % of the words of a context, if these are 12
+      or more. A shorter quotation is fine. In Chinese and Japanese two letters count as a word, in
+      Thai, Lao, Khmer and Burmese three.
 
     Of findings that overlap only the first in this order is reported: secret, card, iban, ssn, email,
     phone, ip_address, address, internal ids. Verbatim text is reported in any case. Only the first two
@@ -184,48 +185,52 @@ def stated_ids(text: str, known: Collection[str]) -> list[str]:
 
 
 def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Return (start, end, words) of the runs of words of `text` that are in `contexts`, in order.
+    """Return (start, end, number of words) of the runs of words of `text` that are in `contexts`, in order.
 
-    A run counts from 30 words (12 of a system prompt), or from 90 % of a context that has 12 words
-    or more. Words are compared by case folding; punctuation and white space do not matter.
-    Overlapping runs of several contexts become one.
+    A run counts from 30 words (12 of a system prompt), or from 90 % of the words of a context, if these
+    are 12 or more. So a context of 12 or 13 words has a run of 12 words, one of 20 words a run of 18.
+    Words are counted as by `n_words` and compared by case folding; punctuation and white space do
+    not matter. Overlapping runs of several contexts become one.
 
     >>> copied_runs("So: A b c d e f g h i j k l!", ["a b c, d e f, g h i, j k l"])
     [(4, 27, 12)]
     """
+    # tokens: a word, or a single letter in scripts without spaces
     matches = list(WORD.finditer(text))
     text_words = [folded(match[0]) for match in matches]
-    copied = bytearray(len(text_words))  # 1 for each word that is in a run
+    copied = bytearray(len(text_words))  # 1 for each token that is in a run
     for context in contexts:
         context_words = [folded(word) for word in WORD.findall(context)]
         n = _shortest_run(context, len(context_words))
-        # all runs of n words of the context
+        # all runs of n tokens of the context
         rows = {tuple(context_words[i : i + n]) for i in range(len(context_words) - n + 1)}
         if not rows:
             continue
         for i in range(len(text_words) - n + 1):
             if tuple(text_words[i : i + n]) in rows:
                 copied[i : i + n] = b"\1" * n
-    # neighbouring copied words are one run, also if several contexts have parts of it
+    # neighbouring copied tokens are one run, also if several contexts have parts of it
     runs = []
     for run in re.finditer(b"\1+", copied):
-        first, end = run.span()  # words
-        runs.append((matches[first].start(), matches[end - 1].end(), end - first))
+        first, after_last = run.span()  # tokens
+        start, end = matches[first].start(), matches[after_last - 1].end()
+        runs.append((start, end, round(n_words(text[start:end]))))
     return runs
 
 
 def _shortest_run(context: str, n_tokens: int) -> int:
     """Return how many tokens in a row count as copied from a context: as many as make 30 words, 12 of a
-    system prompt, or 90 % of a context of 12 words or more.
+    system prompt, or 90 % of the words of a context, but at least 12 of them.
 
     `n_tokens` is the number of tokens in the context. In scripts without spaces a word has several
     tokens: two letters are a word in Chinese.
     """
+    n_context_words = n_words(context)
     n = _PROMPT_WORDS if is_prompt(context) else _COPIED_WORDS
-    if n_tokens >= _MIN_WHOLE:
-        nearly_whole = int(_NEARLY_WHOLE * n_tokens)
+    if n_context_words >= _MIN_WHOLE:
+        nearly_whole = int(_NEARLY_WHOLE * n_context_words)
         n = min(n, max(_MIN_WHOLE, nearly_whole))
-    return round(n * n_tokens / max(1, n_words(context)))
+    return round(n * n_tokens / max(1, n_context_words))
 
 
 def _marked_places(text: str, values: Collection[str]) -> Iterator[_Place]:
