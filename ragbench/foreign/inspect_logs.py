@@ -4,6 +4,7 @@ compressed with Zstandard.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import zipfile
@@ -48,14 +49,19 @@ def rows_of_inspect_log(value: Mapping[str, Any]) -> list[Scored]:
     return rows
 
 
-def read_inspect_archive(path: Path) -> dict[str, Any]:
+def read_inspect_archive(content: bytes, path: Path) -> dict[str, Any]:
     """Return an `.eval` log in the form of a JSON log: its samples with their scores, nothing else.
 
+    Args:
+        content: the bytes of the log, a zip file.
+        path: names the log in errors.
+
     Raises:
-        DataError: the file is not such an archive or damaged, or a file in it is too large.
+        DataError: the content is not such an archive or damaged, or a file in it is too large.
+        MissingExtraError: it is compressed by Zstandard, and pyarrow is not installed.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()
             if "summaries.json" in names:  # all samples without their messages
                 return {"eval": {}, "samples": _read_json(archive, path, "summaries.json")}

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import re
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -251,10 +252,11 @@ def _records_of(
 
 def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     """Return the scores in a file and the names of its columns; () for a format without columns. The
-    format is recognised by the content, whatever the suffix.
+    format is recognised by the content, whatever the suffix, also of a file compressed by gzip.
 
     Raises:
         DataError: the file cannot be read or holds no scores.
+        MissingExtraError: the package that reads its format is not installed.
     """
     source = str(path)
     if path.is_dir():
@@ -264,11 +266,11 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     if not first_sign:
         raise DataError(f"{path} is empty")
     if content.startswith(b"PAR1"):  # parquet
-        return _rows_of_records(_parquet_records(path), source)
+        return _rows_of_records(_parquet_records(content, path), source)
     if content.startswith(b"PK\x03\x04"):  # zip
-        if path.suffix.lower() == ".xlsx":
-            return _rows_of_records(_workbook_records(path), source)
-        return rows_of_inspect_log(read_inspect_archive(path)), ()  # a log in the form .eval
+        if _is_workbook(content, path):
+            return _rows_of_records(_workbook_records(content, path), source)
+        return rows_of_inspect_log(read_inspect_archive(content, path)), ()  # the form .eval
     if first_sign == b"<":
         return rows_of_junit(content, source), ()
     text = _decoded_text(content, path)
@@ -281,6 +283,17 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
         return rows_of_trec_output(text, source), ()
     refuse_trec_files(text, source)  # raises for runs and qrels, which hold no scores of questions
     return _rows_of_csv(text, path)
+
+
+def _is_workbook(content: bytes, path: Path) -> bool:
+    """Return True if a zip file is a workbook of Excel; a damaged one is known by its suffix alone."""
+    if path.suffix.lower() == ".xlsx":
+        return True
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return any(name.startswith("xl/") for name in archive.namelist())
+    except COMPRESSED_ERRORS:
+        return False
 
 
 def _columns_of(records: Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
@@ -384,16 +397,20 @@ def _rows_of_records(
     return rows, _columns_of(records)
 
 
-def _parquet_records(path: Path) -> list[dict[str, Any]]:
+def _parquet_records(content: bytes, path: Path) -> list[dict[str, Any]]:
     """Return the rows of a parquet file; an index other than 0, 1, 2 ... is a column, too.
 
+    Args:
+        content: the bytes of the file.
+        path: names the file in errors.
+
     Raises:
-        DataError: the file is damaged.
+        DataError: the file is damaged, or has two columns of a name with different cells.
     """
     import pandas as pd
 
     try:
-        frame = pd.read_parquet(path)
+        frame = pd.read_parquet(io.BytesIO(content))
     except Exception as exc:  # a damaged file may raise anything
         raise DataError(f"{path} could not be read as parquet: {printable(str(exc))}") from exc
     if not isinstance(frame.index, pd.RangeIndex):
@@ -410,18 +427,18 @@ def _listed_array(cell: Any) -> Any:
     return cell.tolist() if is_array else cell
 
 
-def _workbook_records(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of the first sheet of an Excel file.
+def _workbook_records(content: bytes, path: Path) -> list[dict[str, Any]]:
+    """Return the rows of the first sheet of a workbook of Excel; `path` names it in errors.
 
     Raises:
-        DataError: the file is damaged.
+        DataError: the workbook is damaged.
         MissingExtraError: openpyxl is not installed.
     """
     import pandas as pd
 
     require("openpyxl", "xlsx")
     try:
-        frame = pd.read_excel(path, dtype=object)
+        frame = pd.read_excel(io.BytesIO(content), dtype=object)
     except Exception as exc:  # a damaged file may raise anything
         raise DataError(f"{path} could not be read as a workbook: {printable(str(exc))}") from exc
     records = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import zipfile
@@ -1080,6 +1081,15 @@ def test_letters_and_epochs_of_inspect(tmp_path: Path) -> None:
     assert {arm.name: arm.mean for arm in conclusion.arms}["three"] == pytest.approx(0.5)
     assert conclusion.n == N - 2
     assert any("Runs of one question count as one" in line for line in conclusion.evidence)
+
+
+def test_a_gzip_of_an_archive_of_inspect_is_read_like_the_archive(tmp_path: Path) -> None:
+    archive = inspect_eval(tmp_path / "log", scores_of("A"))
+    compressed = tmp_path / "log.eval.gz"
+    compressed.write_bytes(gzip.compress(archive.read_bytes()))
+    [expected] = load_scores(archive)
+    [table] = load_scores(compressed)
+    assert (table.name, str(table.rows)) == ("log", str(expected.rows))
 
 
 def test_an_archive_compressed_by_zstandard(tmp_path: Path) -> None:

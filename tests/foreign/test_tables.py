@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.errors import DataWarning
+from ragbench.foreign import load_scores
 
 N = 40
 QUESTIONS = [f"Which plant grows on hill {i}?" for i in range(N)]
@@ -265,6 +267,27 @@ def test_what_cannot_be_compared_is_one_sentence(name: str) -> None:
 def with_wrong_block(compressed: bytes) -> bytes:
     """Return a gzip file whose first block, after a header of 10 bytes, has no valid type."""
     return compressed[:10] + b"\xff" + compressed[11:]
+
+
+@pytest.mark.parametrize("name", ["scores.xlsx", "scores.dat", "scores.xlsm", "scores.xlsx.gz"])
+def test_a_workbook_is_recognised_by_its_content(name: str, tmp_path: Path) -> None:
+    workbook = io.BytesIO()
+    table(NEW).to_excel(workbook, index=False)
+    content = workbook.getvalue()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    [scores] = load_scores(path)
+    assert [row.scores["score"] for row in scores.rows] == NEW
+
+
+def test_a_compressed_parquet_file_is_read(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    table(NEW).to_parquet(file)
+    path = tmp_path / "scores.parquet.gz"
+    path.write_bytes(gzip.compress(file.getvalue()))
+    [scores] = load_scores(path)
+    assert [row.question for row in scores.rows] == QUESTIONS
+    assert [row.scores["score"] for row in scores.rows] == NEW
 
 
 DAMAGED: dict[str, tuple[bytes, str]] = {
