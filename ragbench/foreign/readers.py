@@ -17,7 +17,7 @@ from ragbench.files import COMPRESSED_ERRORS, JsonLineError, parse_json_or_lines
 from ragbench.foreign.cells import score_of
 from ragbench.foreign.inspect_logs import read_inspect_archive, rows_of_inspect_log
 from ragbench.foreign.json_forms import rows_of_json, rows_of_records
-from ragbench.foreign.score_columns import Scored, ScoreTable, listed, scored_rows
+from ragbench.foreign.score_columns import IDS, Scored, ScoreTable, listed, scored_rows
 from ragbench.foreign.text_forms import (
     is_trec_output,
     promptfoo_groups,
@@ -26,6 +26,7 @@ from ragbench.foreign.text_forms import (
     rows_of_promptfoo_table,
     rows_of_trec_output,
 )
+from ragbench.testsets.fields import QUESTIONS, column_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,7 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     if isinstance(source, _frame_type()):
         columns = tuple(map(str, source))
         return _tables_by_system(_rows_of_frame(source, name), columns, name)
-    if isinstance(source, _series_type()) and not _is_numbered(source):
+    if isinstance(source, _series_type()) and not _numbers_rows(source.index):
         # its index holds the ids of the questions; a Series numbered 0, 1, 2 ... is refused below
         source = {str(query_id): value for query_id, value in source.items()}
     if isinstance(source, Mapping):
@@ -138,11 +139,13 @@ def _objects_as_mappings(value: Any, max_depth: int) -> Any:
     return _objects_as_mappings(public_fields, max_depth - 1)
 
 
-def _is_numbered(series: Any) -> bool:
-    """Return True for a pandas.Series without ids: its rows have their numbers alone."""
+def _numbers_rows(index: pd.Index) -> bool:
+    """Return True for an index without a name that numbers the rows 0, 1, 2 ..."""
     import pandas as pd
 
-    return isinstance(series.index, pd.RangeIndex) and series.index.name is None
+    if not isinstance(index, pd.RangeIndex) or index.name is not None:
+        return False
+    return index.start == 0 and index.step == 1
 
 
 def _has_numbers_only(source: Any) -> bool:
@@ -213,23 +216,39 @@ def _table_of_result(result: Any, name: str) -> ScoreTable:
 
 
 def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
-    """Return the scores in a DataFrame.
+    """Return the scores in a DataFrame; its index may be a column, too (`_with_index_as_column`).
 
-    An index with a name counts as a column of this name. An index without a name holds the ids of the
-    questions, unless it just numbers the rows 0, 1, 2 ...
+    Raises:
+        DataError: the frame has no rows or no scores, or has two columns of a name with different cells.
     """
-    import pandas as pd
-
     if frame.empty:
         raise DataError(f"{name} has no rows")
-    is_named = frame.index.names != [None]  # of an index without a name, pandas has [None]
-    if is_named:
-        frame = frame.reset_index(allow_duplicates=True)
-    elif not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index(names="query_id")
+    frame = _with_index_as_column(frame)
     columns = [str(column) for column in frame]
     rows = frame.astype(object).to_numpy().tolist()
     return rows_of_json(_records_of(columns, rows, name), name)
+
+
+def _with_index_as_column(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with its index as a column, unless the index only numbers the rows.
+
+    An index with a name becomes a column of this name. An index without a name holds the ids of the
+    questions and becomes `query_id`, with three exceptions: it numbers the rows 0, 1, 2 ...; it has
+    whole numbers, and a column has ids or texts of questions, so that it numbers the rows of a larger
+    frame, from which these were selected; or there is a column `query_id`.
+    """
+    if frame.index.names != [None]:  # an index without a name has [None]
+        return frame.reset_index(allow_duplicates=True)
+    if _numbers_rows(frame.index):
+        return frame
+    fields = {column_name(str(name)) for name in frame}
+    has_whole_numbers = frame.index.inferred_type == "integer"
+    has_questions = not fields.isdisjoint((*IDS, *QUESTIONS))
+    if has_whole_numbers and has_questions:
+        return frame
+    if "query_id" in fields:
+        return frame
+    return frame.reset_index(names="query_id")
 
 
 def _records_of(
@@ -398,7 +417,8 @@ def _rows_of_records(
 
 
 def _parquet_records(content: bytes, path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a parquet file; an index other than 0, 1, 2 ... is a column, too.
+    """Return the rows of a parquet file; the index that pandas stored may be a column, too
+    (`_with_index_as_column`).
 
     Args:
         content: the bytes of the file.
@@ -413,8 +433,7 @@ def _parquet_records(content: bytes, path: Path) -> list[dict[str, Any]]:
         frame = pd.read_parquet(io.BytesIO(content))
     except Exception as exc:  # a damaged file may raise anything
         raise DataError(f"{path} could not be read as parquet: {printable(str(exc))}") from exc
-    if not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index(allow_duplicates=True)
+    frame = _with_index_as_column(frame)
     rows = []
     for cells in frame.astype(object).to_numpy().tolist():
         rows.append([_listed_array(cell) for cell in cells])

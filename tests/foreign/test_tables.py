@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.errors import DataWarning
+from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.foreign import load_scores
 
 N = 40
@@ -267,6 +267,59 @@ def test_what_cannot_be_compared_is_one_sentence(name: str) -> None:
 def with_wrong_block(compressed: bytes) -> bytes:
     """Return a gzip file whose first block, after a header of 10 bytes, has no valid type."""
     return compressed[:10] + b"\xff" + compressed[11:]
+
+
+PAIR = pd.DataFrame({"score": [0.25, 0.75]})
+INDEXES: dict[str, tuple[pd.DataFrame, list[str]]] = {
+    "texts are ids": (PAIR.set_axis(pd.Index(["a", "b"])), ["a", "b"]),
+    "numbers are ids": (PAIR.set_axis(pd.Index([5, 9])), ["5", "9"]),
+    "numbers from 1 are ids": (PAIR.set_axis(pd.RangeIndex(1, 3)), ["1", "2"]),
+    "numbers from 0 of this name are ids": (
+        PAIR.set_axis(pd.RangeIndex(2, name="query_id")),
+        ["0", "1"],
+    ),
+    "rows selected from a table with ids": (
+        PAIR.assign(id=["u", "v"]).set_axis(pd.Index([5, 9])),
+        ["u", "v"],
+    ),
+    "rows cut from a table with query ids": (
+        PAIR.assign(query_id=["u", "v"]).set_axis(pd.RangeIndex(2, 4)),
+        ["u", "v"],
+    ),
+    "rows selected from a table with questions": (
+        PAIR.assign(question=["Who?", "Where?"]).set_axis(pd.Index([5, 9])),
+        ["", ""],
+    ),
+    "texts next to query ids": (
+        PAIR.assign(query_id=["u", "v"]).set_axis(pd.Index(["a", "b"])),
+        ["u", "v"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_the_index_of_a_frame_and_of_a_parquet_file_is_read_alike(
+    name: str, tmp_path: Path
+) -> None:
+    frame, query_ids = INDEXES[name]
+    path = tmp_path / "frame.parquet"
+    frame.to_parquet(path)
+    for source in (frame, path):
+        [scores] = load_scores(source)
+        assert [row.query_id for row in scores.rows] == query_ids
+        assert [row.scores for row in scores.rows] == [{"score": 0.25}, {"score": 0.75}]
+
+
+def test_an_index_that_numbers_the_rows_identifies_no_question(tmp_path: Path) -> None:
+    path = tmp_path / "frame.parquet"
+    PAIR.to_parquet(path)
+    for source in (PAIR, path):
+        with pytest.raises(DataError, match="no column has ids or texts of questions"):
+            load_scores(source)
+    with pytest.raises(ConfigError, match="Series of numbers without questions"):
+        load_scores(PAIR["score"])
+    [scores] = load_scores(PAIR["score"].set_axis(pd.RangeIndex(1, 3)))
+    assert [row.query_id for row in scores.rows] == ["1", "2"]
 
 
 @pytest.mark.parametrize("name", ["scores.xlsx", "scores.dat", "scores.xlsm", "scores.xlsx.gz"])
