@@ -384,8 +384,9 @@ def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
     The objects are promptfoo's `vars`, the `inputs` and `outputs` of LangSmith and MLflow,
     `expectations`, and `input`. If the record itself has a field of the same name, the nested field is
     dropped. An object in `expected` is replaced by its answer. A text in `inputs` or `outputs` becomes
-    the field `question` or `answer`. If no input is named as a question, the first text among the inputs
-    is the question, whatever its name: {"vars": {"topic": "Why?"}} has the question "Why?".
+    the field `question` or `answer`, unless the record has this field. If neither the record nor an input
+    has the name of a question, the first text among the inputs is the question, whatever its name:
+    {"vars": {"topic": "Why?"}} has the question "Why?".
     """
     flat = dict(record)
     # in this order: a field that one of them brings, such as "input", is unfolded when its turn comes
@@ -393,20 +394,30 @@ def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
         value = flat.get(field)
         if isinstance(value, str) and field in _NAME_OF_TEXT:
             del flat[field]
-            flat[_NAME_OF_TEXT[field]] = value
+            flat.setdefault(_NAME_OF_TEXT[field], value)
         elif isinstance(value, Mapping):
             del flat[field]
+            has_question = _has_question(flat)
             if field == "expectations":
                 flat[field] = (
                     True  # the field alone marks the record as a log of a system's outputs
                 )
             flat = {**value, **flat}  # the record's own fields win
-            if field in ("vars", "inputs", "input"):
+            if field in ("vars", "inputs", "input") and not has_question:
                 flat.update(_text_as_question(value))
     expected = flat.get("expected")
     if isinstance(expected, Mapping):
         flat["expected"] = first(expected, ANSWER_PARTS, "")
     return flat
+
+
+def _has_question(fields: Mapping[str, Any]) -> bool:
+    """Return True if a field with the name of a question has a text."""
+    for name, value in fields.items():
+        is_text = isinstance(value, str) and value.strip() != ""
+        if is_text and _folded_name(str(name)) in QUESTIONS:
+            return True
+    return False
 
 
 def _text_as_question(inputs: Mapping[str, Any]) -> dict[str, str]:

@@ -20,6 +20,7 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.errors import DataError, DataWarning, RagbenchError
 from ragbench.systems import RecordedSystem
+from ragbench.testsets.fields import record_fields
 from ragbench.testsets.forms import form_of
 from ragbench.types import Document
 
@@ -285,6 +286,36 @@ def test_what_promptfoo_recorded_is_a_system(tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text('{"results": {"results": [3]}}')
     with pytest.raises(DataError, match="a list of records"):
         rb.load_testset(tmp_path / "none.json")
+
+
+OWN_FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a text among vars": (
+        {"vars": {"topic": "trains"}, "user_input": "When?"},
+        {"topic": "trains", "user_input": "When?"},
+    ),
+    "a text among vars, and a question": (
+        {"vars": {"topic": "trains"}, "Question": "When?"},
+        {"topic": "trains", "question": "When?"},
+    ),
+    "a text in inputs": ({"inputs": "trains", "question": "When?"}, {"question": "When?"}),
+    "a text in outputs": ({"outputs": "trains", "answer": "In 1881."}, {"answer": "In 1881."}),
+    "a text in input, and a question in inputs": (
+        {"inputs": {"question": "When?"}, "input": {"topic": "trains"}},
+        {"question": "When?", "topic": "trains"},
+    ),
+    "no question of its own": (
+        {"vars": {"topic": "trains"}, "question": " "},
+        {"topic": "trains", "user_input": "trains", "question": " "},
+    ),
+    "a text in inputs alone": ({"inputs": "When?"}, {"question": "When?"}),
+}
+
+
+@pytest.mark.parametrize("name", OWN_FIELDS)
+def test_the_fields_of_a_record_win_over_the_nested_ones(name: str) -> None:
+    record, expected = OWN_FIELDS[name]
+    fields, _, _ = record_fields(record)
+    assert fields == expected
 
 
 def test_a_spreadsheet_has_any_separator_or_is_a_workbook(tmp_path: Path) -> None:
