@@ -8,6 +8,7 @@ disk.
 
 import glob
 import json
+import math
 import os
 import re
 import shutil
@@ -53,21 +54,28 @@ def bundled(module: str, name: str) -> dict[str, Any]:
 
 
 def toml_text(value: Any) -> str:
-    """Return plain data as a TOML value on one line.
+    """Return plain data as a TOML value on one line; None, which TOML lacks, as the number nan.
 
     >>> print(toml_text({"yes": 1.0, "no": None, "a\\tb": ["c", True]}))
     {"yes" = 1.0, "no" = nan, "a\\tb" = ["c", true]}
+
+    Raises:
+        ConfigError: a list or a tuple holds None, which would be read as one of its numbers.
     """
-    if value is None:  # TOML has no null
+    if value is None:
         return "nan"
     if isinstance(value, dict):
         fields = [f"{toml_text(name)} = {toml_text(part)}" for name, part in value.items()]
         return f"{{{', '.join(fields)}}}"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
+        if None in value:
+            raise ConfigError(f"{value!r} holds None, which no list of TOML can; leave it out")
         return f"[{', '.join(map(toml_text, value))}]"
     if isinstance(value, str):  # TOML has no raw DEL, and no half of a surrogate pair
         valid = value.encode("utf-8", "replace").decode()
         return json.dumps(valid, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # nan, inf or -inf, which JSON writes in another way
     return json.dumps(value)
 
 

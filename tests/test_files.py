@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from ragbench.files import LineFile, check_writable, clear_staging, locked, staged, write_durably
+from ragbench.errors import ConfigError
+from ragbench.files import (
+    LineFile,
+    check_writable,
+    clear_staging,
+    locked,
+    staged,
+    toml_text,
+    write_durably,
+)
 
 
 def test_a_block_that_raises_leaves_the_target_as_it_was(tmp_path: Path) -> None:
@@ -39,6 +50,17 @@ def test_permissions_and_line_ends_stay(tmp_path: Path) -> None:
     file.chmod(0o640)
     write_durably(file, b"b")
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"b", 0o640)
+
+
+def test_plain_data_is_valid_toml() -> None:
+    data = {"levels": {"yes": math.inf, "no": -math.inf}, "pair": ("a", 1), "ok": True, "n": 2}
+    expected = {**data, "pair": ["a", 1]}
+    assert tomllib.loads(f"value = {toml_text(data)}")["value"] == expected
+    for without_value in (None, math.nan):
+        assert math.isnan(tomllib.loads(f"value = {toml_text(without_value)}")["value"])
+    for with_none in ([None], (1, None), {"levels": [None]}):
+        with pytest.raises(ConfigError, match="holds None, which no list of TOML can"):
+            toml_text(with_none)
 
 
 def test_long_names_are_written(tmp_path: Path) -> None:
