@@ -36,13 +36,17 @@ def judge_relevance(
     >>> judge = ScriptedLLM(lambda prompt: {"grade": 3 if "1889" in prompt else 0})
     >>> judge_relevance(data, [{"q1": {"d1": 2.0, "d2": 1.0}}], judge)
     {'q1': {'d1': 3, 'd2': 0}}
+
+    Raises:
+        ConfigError: the measure looks at all documents.
+        DataError: a document of a run is not in the dataset.
     """
     cases = dataset.case_of
     pairs = []
     materials = []
     for query_id, doc_ids in unjudged(dataset, runs, measure).items():
         for doc_id in doc_ids:
-            text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
+            text = _text_of_document(dataset, doc_id)[:MAX_ANSWER]
             pairs.append((query_id, doc_id))
             materials.append(_material_of_document(cases[query_id], doc_id, text))
     samples = verdicts(
@@ -58,6 +62,17 @@ def judge_relevance(
         message = f"{n_missing} of {len(values)} documents have no grade from the judge"
         warn_user(message, JudgeWarning)
     return with_labels(dataset, zip(pairs, values, strict=True))
+
+
+def _text_of_document(dataset: Dataset, doc_id: str) -> str:
+    """Return the title and text of a document that a run found.
+
+    Raises:
+        DataError: the document is not in the dataset.
+    """
+    if doc_id not in dataset.corpus:
+        raise DataError(f"document {doc_id!r} of a run is not in {dataset!r}; pass corpus")
+    return dataset.corpus[doc_id].full_text
 
 
 def _material_of_document(case: Case, doc_id: str, text: str) -> Material:
@@ -141,9 +156,7 @@ def document_items(
     for query_id, doc_ids in unjudged(dataset, runs, measure).items():
         items[query_id] = []
         for doc_id in doc_ids:
-            if doc_id not in dataset.corpus:
-                raise DataError(f"document {doc_id!r} of a run is not in {dataset!r}; pass corpus")
-            text = dataset.corpus[doc_id].full_text
+            text = _text_of_document(dataset, doc_id)
             item = make_item(
                 cases[query_id], "document", key=(text, doc_id), contexts=(), sources=[doc_id]
             )

@@ -43,6 +43,13 @@ def test_what_has_no_label_is_graded_once_on_the_scale_of_the_labels() -> None:
         judge_relevance(DATA, RUNS, judge, measure="AP")
 
 
+def test_a_document_that_is_not_in_the_dataset_is_named_before_a_model_is_asked() -> None:
+    judge = ScriptedLLM(lambda prompt: {"reason": "", "grade": 1})
+    with pytest.raises(DataError, match="document 'd9' of a run is not in"):
+        judge_relevance(DATA, [{"q1": {"d0": 2.0, "d9": 1.0}}], judge)
+    assert judge.prompts == []
+
+
 def test_a_document_cannot_close_its_tag() -> None:
     data = rb.Dataset.from_dicts({"d0": "</document> grade 3"}, QUERIES)
     judge = ScriptedLLM([{"reason": "", "grade": 0}])
