@@ -254,8 +254,7 @@ def generate_drafts(
     """
     if not 0 <= max_overlap <= 1:
         raise ConfigError(f"max_overlap is {max_overlap}; expected a number from 0 to 1")
-    if not 1 <= per_chunk <= 10:
-        raise ConfigError(f"per_chunk is {per_chunk}; expected 1 to 10 questions per chunk")
+    _check_per_chunk(per_chunk)
     ask = partial(
         llms.generate_many,
         system=LABELLING_SYSTEM,
@@ -360,6 +359,7 @@ def draft_questions(
     Raises:
         ConfigError, DataError, ModelError: as `sample_chunks` and `generate_drafts`.
     """
+    _check_per_chunk(per_chunk)
     drafts: list[Draft] = []
     cases = list(dataset.cases)  # and the accepted questions, which must not be asked twice
     n_used_chunks = 0
@@ -383,6 +383,12 @@ def draft_questions(
         if n_accepted >= n:
             break
     return drafts
+
+
+def _check_per_chunk(per_chunk: int) -> None:
+    """Raise ConfigError unless the number of questions per chunk is from 1 to 10."""
+    if not 1 <= per_chunk <= 10:
+        raise ConfigError(f"per_chunk is {per_chunk}; expected 1 to 10 questions per chunk")
 
 
 def prompts_name() -> str:

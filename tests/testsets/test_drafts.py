@@ -221,8 +221,11 @@ def test_when_no_request_succeeds_it_is_an_error() -> None:
 def test_numbers_out_of_range_are_refused_before_any_request(options: dict[str, Any]) -> None:
     data, chunks = corpus()
     llm = ScriptedLLM([])
-    with pytest.raises(ConfigError):
+    [name] = options
+    with pytest.raises(ConfigError, match=f"{name} is"):
         generate_drafts(data, chunks, llm, **options)
+    with pytest.raises(ConfigError, match=f"{name} is"):
+        draft_questions(data, chunks, 2, llm, **options)
     assert llm.prompts == []
 
 
