@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -119,17 +120,20 @@ def _labelled_folder(dataset: str, split: str, output: Path | None, *, create: b
 
 def _print_outcome(answers: Sequence[Answer], file: Path) -> None:
     """Print how many answers were written to a file, and how many were not, because the documents do not
-    hold them, or because a request failed (the first error is printed).
+    hold them, the model refused to answer, or a request failed (the first error is printed).
     """
     failed = [answer for answer in answers if answer.error is not None]
-    n_written = sum(answer.outcome == "success" for answer in answers)
-    n_not_held = len(answers) - n_written - len(failed)
-    typer.echo(f"{n_written} written to {shown(file)}")
+    n_by_outcome = Counter(answer.outcome for answer in answers)
+    typer.echo(f"{n_by_outcome['success']} written to {shown(file)}")
+    n_not_held = n_by_outcome["no_results"]
     if n_not_held:
         typer.echo(
             f"{n_not_held} not written: according to the model, the relevant documents do not hold "
             "the answer"
         )
+    n_refused = n_by_outcome["blocked"]
+    if n_refused:
+        typer.echo(f"{n_refused} not written: the model refused to answer")
     if failed:
         typer.echo(
             f"{len(failed)} failed, first {failed[0].query_id!r}: {printable(str(failed[0].error))}",

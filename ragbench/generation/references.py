@@ -127,8 +127,8 @@ def generate_references(
     order.
 
     `sources` maps each query to the passages that the model reads (see `reference_sources`). The
-    outcome is "no_results" if the documents do not contain the answer, and "failed" if the request
-    failed or the reply was cut.
+    outcome is "success"; "no_results" if the documents do not contain the answer; "blocked" if the model
+    refuses to answer; "failed" if the request failed, or the reply was empty or cut.
 
     Raises:
         DataError: a query is not in the dataset.

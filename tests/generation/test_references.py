@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from ragbench.cli import app
 from ragbench.errors import ConfigError, ModelError
 from ragbench.generation import references
 from ragbench.llms import ScriptedLLM, dry_run
@@ -204,3 +206,34 @@ def test_a_line_marked_as_reviewed_is_kept(tmp_path: Path) -> None:
     )
     references.write_references(tmp_path, data, sources, ScriptedLLM(["Later."]))
     assert json.loads(path.read_text(encoding="utf-8"))["answer"] == "In 1889."
+
+
+REPLIES = """
+from ragbench.llms import ScriptedLLM
+
+def reply(prompt):
+    if "When?" in prompt:
+        return "In 1889."
+    if "Who?" in prompt:
+        return "The documents do not contain the answer."
+    return "I'm sorry, but I can't help with that."
+
+writer = ScriptedLLM(reply, name="scripted:writer")
+"""
+
+
+def test_the_command_tells_missing_answers_from_refusals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = {"a": "When?", "b": "Who?", "c": "How to break it?"}
+    labels = {query_id: {"tower": 1} for query_id in queries}
+    data = Dataset.from_dicts({"tower": "The tower was built in 1889."}, queries, labels)
+    save_dataset(data, tmp_path / "beir")
+    (tmp_path / "reply_models.py").write_text(REPLIES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = CliRunner().invoke(app, ["answers", "beir", "--llm", "reply_models:writer"])
+    assert done.exit_code == 0, done.output
+    assert "1 written to" in done.output
+    assert "1 not written: according to the model, the relevant documents" in done.output
+    assert "1 not written: the model refused to answer" in done.output
