@@ -82,8 +82,11 @@ def read_inspect_archive(content: bytes, path: Path) -> dict[str, Any]:
 
 
 def task_of_inspect_log(path: Path) -> tuple[str, str]:
-    """Return the names of the task and the model in a log of Inspect, JSON or `.eval`. Of a file
-    that is not a log or cannot be read, both are "".
+    """Return the names of the task and the model in a log of Inspect, JSON or `.eval`, or in the header
+    of one; "" for a name that it lacks. Both are "" for any other file, and for one that cannot be read.
+
+    Raises:
+        MissingExtraError: the log is compressed by Zstandard, and pyarrow is not installed.
     """
     try:
         header = _header_of(path)
@@ -95,7 +98,7 @@ def task_of_inspect_log(path: Path) -> tuple[str, str]:
     # a JSON log has a list of samples; the header of an .eval has none, they are in other files
     if not isinstance(header.get("samples", []), list):
         return "", ""
-    return str(run.get("task", "")), str(run.get("model", ""))
+    return str(run.get("task") or ""), str(run.get("model") or "")
 
 
 def _header_of(path: Path) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import ragbench as rb
+from ragbench.foreign.inspect_logs import task_of_inspect_log
 
 N = 12
 OLD, NEW = "2026-11-02T10-00-00.123456", "2026-11-03T10-00-00.654321"
@@ -108,3 +109,24 @@ def test_logs_of_one_task_are_a_system_each(tmp_path: Path) -> None:
         inspect_log(tmp_path / f"{number}.eval", "hills", "a/small", gain)
     conclusion = rb.compare(tmp_path)
     assert (conclusion.baseline, conclusion.choice, conclusion.n) == ("0", "1", N)
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ({"eval": {"task": "hills", "model": "a/small"}, "samples": []}, ("hills", "a/small")),
+        ({"eval": {"task": "hills"}}, ("hills", "")),
+        ({"eval": {"task": None, "model": None}, "samples": []}, ("", "")),
+        ({"eval": {"task": "hills"}, "samples": {}}, ("", "")),
+        ({"task": "hills"}, ("", "")),
+        ([], ("", "")),
+    ],
+)
+def test_the_task_of_a_log_of_inspect(
+    content: object, names: tuple[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(content))
+    assert task_of_inspect_log(path) == names
+    path.write_text("{")
+    assert task_of_inspect_log(path) == ("", "")
