@@ -573,7 +573,8 @@ def measure_of(name: str) -> Measure:
     ragbench.errors.ConfigError: unknown measure 'claim_suport'; did you mean 'claim_support'? rb.measures() shows all
 
     Raises:
-        ConfigError: no measure has this name; the nearest names are given.
+        ConfigError: no measure has this name; the message gives the nearest name if there is one, or for
+            another tool's name of a judged measure the call that asks a judge.
     """
     measure = find_measure(name) if isinstance(name, str) else None
     if measure is None:

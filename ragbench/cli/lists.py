@@ -55,7 +55,7 @@ def _retrievers() -> Names:
             names[kind] = "index on the disk, by tantivy (extra large)"
         elif kind == "bm25":
             names[kind] = ""
-        elif kind in LEARNED:  # by a model that keeps several vectors of a text
+        elif kind in LEARNED:  # by a model of sparse vectors or of late interaction
             names[f"{kind}:<model>"] = LEARNED[kind]
         else:  # by an embedder, such as "dense:minilm"
             names |= {f"{kind}:{embedder}": "" for embedder in EMBEDDERS}

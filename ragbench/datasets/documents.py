@@ -209,7 +209,7 @@ def _is_wide(sign: str) -> bool:
 
 def text_of_docx(content: bytes) -> str:
     """Return the text of a DOCX file: headings marked with #, blank lines between paragraphs, a
-    line per table row.
+    line per table row (and one more for each further paragraph in a cell).
 
     Raises:
         MissingExtraError: python-docx is not installed.
@@ -228,7 +228,9 @@ def text_of_docx(content: bytes) -> str:
 
 
 def _text_of_table(table: Any) -> str:
-    """Return a line for each row of a DOCX table: its cells with blanks between them."""
+    """Return a line for each row of a DOCX table: its cells with blanks between them. Several paragraphs
+    in a cell stay on lines of their own.
+    """
     rows = []
     for row in table.rows:
         cells = [_plain(cell.text) for cell in row.cells]

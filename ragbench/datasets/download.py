@@ -75,6 +75,7 @@ def beir_folder(name: str) -> Path:
     Raises:
         ConfigError: the name or the address is not valid.
         DownloadError: the archive did not arrive, or could not be stored.
+        DataError: the archive holds no set in BEIR's format, or would unpack to far too much.
     """
     base = (os.environ.get("RAGBENCH_BEIR_URL") or OFFICIAL_URL).rstrip("/")
     if not base.startswith(("http://", "https://")):
@@ -146,7 +147,9 @@ def _install(url: str, folder: Path, md5: str | None) -> None:
         md5: the checksum that the archive must have; None accepts any archive.
 
     Raises:
-        DownloadError: every try failed.
+        DownloadError: every try failed; or, at once, the server refuses the archive, or it is too large.
+        DataError: the archive would unpack to far too much, or holds no set in BEIR's format.
+        OSError: the disk has no room for it.
     """
     import httpx
 

@@ -47,8 +47,8 @@ def made_from(
 
 
 def criteria_digest(spec: EvaluationSpec, folder: str | Path = "") -> str:
-    """Return the SHA-256 of all criteria that are judged: questions, levels, examples; "" if there
-    are none.
+    """Return the SHA-256 of the criteria that a judge or their own functions decide: questions, levels,
+    examples, sources of functions; "" if there are none. Without a judge only functions count.
     """
     digests = [criterion.digest for criterion in spec.loaded_criteria(folder)]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""

@@ -141,19 +141,20 @@ def items_by_query(
 ) -> dict[str, list[LabelItem]]:
     """Return query_id -> the answers that can be labelled by a criterion.
 
-    Configurations with the same answer share one item (for faithfulness the documents must be the
-    same, too). Failed answers, abstentions and empty answers are left out. For correctness, questions
-    without a reference answer and gold facts are left out, too.
+    Configurations with the same answer share one item. For a criterion by the documents (faithfulness,
+    and a user's criterion that needs the contexts) the documents must be the same, too. Failed answers,
+    abstentions and empty answers are left out. For a criterion by the reference (correctness, and a
+    user's criterion that needs it), questions without a reference answer and gold facts are left out, too.
 
     Raises:
-        ConfigError: the criterion is faithfulness, and the texts of a result's contexts are unknown
+        ConfigError: the criterion is by the documents, and the texts of a result's contexts are unknown
             (see `_materials_of_result`).
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
     scale = scale_of(criterion)
     _warn_of_other_data(results, dataset)
     cases = dataset.case_of
-    # The key of an item is (query_id, answer), for faithfulness with the documents.
+    # The key of an item is (query_id, answer), for a criterion by the documents with these.
     sources_of: dict[_Texts, list[str]] = {}  # key -> the configurations with this answer
     contexts_of: dict[_Texts, _Texts] = {}  # key -> the contexts of the first of them
     for result in results:

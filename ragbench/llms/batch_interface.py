@@ -249,9 +249,12 @@ def _first_of_each_form(requests: Sequence[Request]) -> list[Request]:
 
 
 def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
-    """Submit as many of the requests as fit into one batch and the budget; return the batch.
+    """Submit the first of the requests as one batch, and return the batch; None if the budget has no room
+    for any request.
 
-    Return None if the budget has no room for any request.
+    As many are submitted as a batch may have. If the budget has no room for them, half of them are, or
+    half of these, and so on (`_reserve`): up to half of the requests that it has room for wait for the
+    next batch.
 
     Raises:
         ModelError: the provider did not take the batch.
@@ -261,7 +264,7 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
     n_by_tokens = max(1, _MAX_TOKENS // max_tokens)
     requests = requests[: min(_MAX_REQUESTS, n_by_tokens)]
     tag = digest(*(request.key for request in requests))
-    # fewer requests, or none, if the budget has no room for all
+    # a half, a quarter ... of the requests, or none, if the budget has no room for all
     requests, reservation = _reserve(llm, requests, tag)
     if not requests:
         return None

@@ -1,5 +1,5 @@
-"""Search by models that keep more than one vector of a text: learned sparse vectors (SPLADE) and late
-interaction (ColBERT), both by sentence-transformers, exact over all chunks.
+"""Search by learned sparse vectors (SPLADE), one of each text, and by late interaction (ColBERT), with
+a vector for each token of a text; both by sentence-transformers, exact over all chunks.
 """
 
 from collections.abc import Iterator, Sequence

@@ -124,7 +124,7 @@ LEARNED = {
     "sparse": "a SparseEncoder of sentence-transformers, such as SPLADE: folder or hub name",
     "late": "a MultiVectorEncoder of sentence-transformers, such as ColBERT: folder or hub name",
 }
-"""Retrievers by a model that keeps more than one vector of a text -> the model."""
+"""Retrievers by a model of sparse vectors, or of a vector for each token of a text -> the model."""
 
 
 @explaining_calls(

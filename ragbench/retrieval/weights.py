@@ -99,7 +99,11 @@ class Weights:
             return self._loaded
 
     def _load(self) -> Any:
-        """Return the model from its folder or from the hub; ModelError if neither can be loaded."""
+        """Return the model from its folder, or without a folder of this name from the hub.
+
+        Raises:
+            ModelError: it cannot be loaded from there, or sentence-transformers is too old for its kind.
+        """
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
         with quietly():
             import sentence_transformers

@@ -224,9 +224,9 @@ def overview(
     """Return the newest run of each configuration, at most 200, and the number of configurations.
 
     Each row is as from `newest_runs`, with `measure`, the main measure ("" if it has none), the `value`
-    of this and the `pass_rate` (each a dict of mean, ci_low, ci_high, n_scored and n; None if the run
-    lacks it), and the `state` of its drift. The main measure is `measure` if the run has it, else the
-    first of `MAIN` that it has.
+    of this and the `pass_rate` (each a dict of run_id, measure, mean, ci_low, ci_high, n_scored and n;
+    None if the run lacks it), and the `state` of its drift. The main measure is `measure` if the run
+    has it, else the first of `MAIN` that it has.
     """
     score = tables.score.c
     with connected(database) as connection:

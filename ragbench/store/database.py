@@ -396,7 +396,8 @@ class _Salvaged(NamedTuple):
 
 
 def _salvage(damaged: Path, into: sqlite3.Connection) -> _Salvaged:
-    """Copy the replies, spending and batches that can still be read from a damaged file.
+    """Copy what can still be read from a damaged file: replies, spending, batches, and the keys of the
+    replies that the shared database lacks (the table "spooled").
 
     Each table is read from its first row on and from its last row back, up to the damage. A row that is
     reached from both sides is copied once, and counts once.

@@ -569,9 +569,10 @@ def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
     """Return configuration -> what its result is made from besides its parameters, as name -> value. A
     result made from other inputs is outdated.
 
-    The inputs are the notebook and its SHA-256, the dataset's fingerprint ("" without a dataset), the
-    SHA-256 of the system if a file or a module describes it, and of the criteria of its judge, if any.
-    The dataset is loaded once here, so that its errors come before anything is spent.
+    The inputs are the notebook and its SHA-256, and the dataset's fingerprint ("" without a dataset);
+    for a named system its SHA-256 (`system_digest`); for criteria that the judge or their own functions
+    decide, if any, their SHA-256 (`criteria_digest`). The dataset is loaded once here, so that its
+    errors come before anything is spent.
     """
     folder = working_folder(grid)
     first = next(iter(grid.runs.values()))  # all have the same data

@@ -53,7 +53,9 @@ class _Excerpts:
         return _id_of_excerpt(passage.passage_id, number)
 
     def chunks(self, corpus: Mapping[str, Document]) -> list[Chunk]:
-        """Return a chunk for each excerpt whose text was found in a document."""
+        """Return a chunk for each excerpt that has a place in a document: its text was found there, or
+        its id states the place, as in "rail#0-41".
+        """
         chunks = []
         for passage_id, number_of_excerpt in self._numbers.items():
             for excerpt, number in number_of_excerpt.items():

@@ -182,8 +182,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function and uses one of our fixtures. All others are left to
-    pytest and its plugins, such as pytest-asyncio.
+    """Run a test that is a coroutine function and uses one of `_FIXTURES_OF_COROUTINES`. All others are
+    left to pytest and its plugins, such as pytest-asyncio.
     """
     import asyncio
     import inspect

@@ -60,8 +60,8 @@ def measure_bars(
 def cause_bars(diagnosis: pd.DataFrame | None) -> Figure | None:
     """Draw where the questions of one configuration are lost, in the order in which data flows.
 
-    Each bar ends, on the right, where the bar above begins, so that the last one, of the answered
-    questions, begins at 0.
+    Each bar ends, on the right, where the bar above begins, so that the last one, of the questions that
+    did not fail, begins at 0. It includes right abstentions, although its stage is called "answered".
 
     Args:
         diagnosis: as in `Result.diagnosis`.

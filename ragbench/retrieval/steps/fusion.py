@@ -157,8 +157,8 @@ def check_fusion(fusion: str | Callable[..., Any], *, is_hybrid: bool, is_rewrit
         is_rewritten: True if it is for several wordings of a question.
 
     Raises:
-        ConfigError: it is unknown, or has nothing to fuse: one search for one wording returns one
-            ranking.
+        ConfigError: it is unknown; it has nothing to fuse, since one search for one wording returns one
+            ranking; or it is "weights", a weight of the dense search, and the search is not a hybrid.
     """
     step = read_step("fusion", fusion)
     if step.name and not (is_hybrid or is_rewritten):

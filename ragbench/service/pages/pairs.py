@@ -50,7 +50,7 @@ def by_perspective(measures: Sequence[Json]) -> list[tuple[str, list[Json]]]:
 
 
 def question_rows(session: Session, before: Json, after: Json) -> list[dict[str, Any]]:
-    """Return the questions that both runs have, the changed ones first.
+    """Return the questions that both runs have with the same text, the changed ones first; 200 at most.
 
     A row has query_id, question, change, and for each run its state and answer.
     """
