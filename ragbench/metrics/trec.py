@@ -346,13 +346,13 @@ def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
 
 def _refuse_wrong_number(frame: pd.DataFrame, kind: type, limit: float) -> None:
     """Raise DataError for the first row whose value is not a number (for grades: a whole number) or beyond
-    the limit; do nothing if there is none. Truth values are numbers.
+    the limit; do nothing if there is none. Truth values, also of NumPy, are numbers.
     """
     what, value = _NAMES[kind]
-    number_type = Integral if kind is int else Real
+    number_types = (Integral if kind is int else Real, np.bool_)
     expected = f"whole number up to {limit:,}" if kind is int else "finite number"
     for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
-        if isinstance(number, number_type) and -limit <= number <= limit:  # type: ignore[operator]
+        if isinstance(number, number_types) and -limit <= number <= limit:  # type: ignore[operator]
             continue
         raise DataError(
             f"{what}: {value} {number!r} of document {doc_id!r} for query {query_id!r} "

@@ -113,3 +113,12 @@ def test_a_query_without_judgements_is_unscored_and_a_missing_one_is_0() -> None
     scores = score_run(qrels, {"q": {"b": 2.0}, "none": {"a": 1.0}}, ["RR"])
     assert scores["query_id"].tolist() == ["none", "missing", "q"]
     assert scores["value"].fillna(-1).tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("truth", [(True, False), (np.True_, np.False_)])
+def test_truth_values_are_grades(truth: tuple[Any, Any]) -> None:
+    relevant, irrelevant = truth
+    run = {"q": {"a": 2.0, "b": 1.0}}
+    qrels: dict[str, dict[str, Any]] = {"q": {"a": irrelevant, "b": relevant}}
+    for labels in (qrels, frame(qrels, "relevance"), frame(qrels, "relevance").astype(object)):
+        assert score_run(labels, run, ["RR"])["value"].tolist() == [0.5]
