@@ -16,17 +16,20 @@ from ragbench.registry import find_measure
 from ragbench.testsets.fields import read_cell
 
 _ALL = ("all", "all_queries", "amean")
+_TEXTS = ("runid", "relstring")
+"""What trec_eval writes as a text: the name of the run, and the grades of the first documents, as in
+relstring_10."""
 
 
 def is_trec_output(text: str) -> bool:
     """Return True if a text has the lines of trec_eval or ir_measures: three fields, the last a
-    number (a name, for the run).
+    number (or a text, see `_TEXTS`).
     """
     lines = [line.split() for line in text.splitlines()[:50] if line.strip()]
-    if not lines or any(len(line) != 3 for line in lines):
+    if any(len(line) != 3 for line in lines):
         return False
-    numbers = [line for line in lines if _is_number(line[2])]
-    return len(numbers) >= len(lines) - 1 and bool(numbers)
+    values = [value for name, _, value in lines if not name.startswith(_TEXTS)]
+    return bool(values) and all(map(_is_number, values))
 
 
 def _is_number(text: str) -> bool:
@@ -84,7 +87,7 @@ def rows_of_trec_output(text: str, source: str) -> list[Scored]:
 
 
 def _trec_lines(text: str, source: str) -> list[list[str]]:
-    """Return the three fields of each line, without blank lines and the name of the run.
+    """Return the three fields of each line, without blank lines and the lines of texts (`_TEXTS`).
 
     Raises:
         DataError: a line has another number of fields.
@@ -92,7 +95,7 @@ def _trec_lines(text: str, source: str) -> list[list[str]]:
     lines = []
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
-        if not fields or fields[0] == "runid":
+        if not fields or fields[0].startswith(_TEXTS):
             continue
         if len(fields) != 3:
             raise DataError(

@@ -747,6 +747,7 @@ def trec_eval(path: Path, scores: Scores) -> Path:
     text = f"runid                 \tall\t{path.stem}\n"
     for name, score in numbered(scores):
         text += f"num_ret               \t{name}\t10\n"
+        text += f"relstring             \t{name}\t'0010011000'\n"  # with -m all_trec
         if score is not None:
             text += f"ndcg_cut_10           \t{name}\t{score!r}\n"
     text += "num_q                 \tall\t30\nndcg_cut_10           \tall\t0.5\n"
