@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -281,19 +282,19 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     if path.is_dir():
         raise DataError(f"{path} is a directory; expected a file with scores per question")
     content = _read_content(path)
-    first_sign = content.lstrip()[:1]  # by which JSON and XML are recognised
-    if not first_sign:
-        raise DataError(f"{path} is empty")
     if content.startswith(b"PAR1"):  # parquet
         return _rows_of_records(_parquet_records(content, path), source)
     if content.startswith(b"PK\x03\x04"):  # zip
         if _is_workbook(content, path):
             return _rows_of_records(_workbook_records(content, path), source)
         return rows_of_inspect_log(read_inspect_archive(content, path)), ()  # the form .eval
-    if first_sign == b"<":
+    if content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<"):
         return rows_of_junit(content, source), ()
-    text = _decoded_text(content, path)
-    if first_sign in (b"{", b"["):
+    text = _decoded_text(content, path)  # without a byte order mark
+    first_sign = text.lstrip()[:1]
+    if not first_sign:
+        raise DataError(f"{path} is empty")
+    if first_sign in ("{", "["):
         value = _json_value(text, path)
         records = value if isinstance(value, list) else []
         columns = _columns_of([record for record in records if isinstance(record, dict)])

@@ -449,6 +449,27 @@ def test_a_line_of_json_may_hold_other_line_ends_in_its_texts(tmp_path: Path) ->
     assert (conclusion.decision, conclusion.n) == ("better", 12)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.tsv"])
+def test_a_byte_order_mark_changes_no_format(name: str, encoding: str, tmp_path: Path) -> None:
+    frame = table(NEW)
+    texts = {
+        "a.json": frame.to_json(orient="records"),
+        "a.jsonl": frame.to_json(orient="records", lines=True),
+        "a.csv": frame.to_csv(),
+        "a.tsv": frame.to_csv(sep="\t"),  # its header begins with a tab
+    }
+    path = tmp_path / name
+    path.write_text(texts[name], encoding=encoding)
+    assert contender(rb.compare(table(OLD), path)).difference == pytest.approx(GAIN, abs=1e-12)
+
+
+def test_a_report_of_junit_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "tests.xml"
+    path.write_text("<testsuite><testcase name='a'/></testsuite>", encoding="utf-8-sig")
+    assert [row.query_id for row in load_scores(path)[0].rows] == ["a"]
+
+
 def failing(n: int, gain: float) -> pd.DataFrame:
     """Answers better than OLD by a gain, but none to the `n` questions with the best scores."""
     best = sorted(range(N), key=OLD.__getitem__)[N - n :]
