@@ -84,6 +84,8 @@ _NO_MEASURE_ENDS = (
 )
 # a name of a repeated run, such as "run 3" or "seed_42", not of a system
 _NUMBERED_RUN = re.compile(r"(run|rep|repeat|trial|try|seed|epoch)?[\s_#-]*\d+", re.IGNORECASE)
+# how pandas writes a whole number in a column with a missing value
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+\.0")
 _MARKS = ("feedback.", "output.scores.")  # of LangSmith and Weave
 _MAX_NAMES = 40  # of columns in a message
 _MAX_SYSTEMS = 200
@@ -212,6 +214,7 @@ class _Columns:
         marked_as_scores: the columns whose names MLflow, LangSmith or Weave mark as scores, such as
             "overlap/score"; other columns of such a table hold no scores.
         ids: the columns that identify a question, the most reliable first.
+        whole_number_ids: those of them whose ids are all written like "3.0".
         question: the column with the text of the question, or with the inputs of a record.
         errors, status: the columns by which a row is of an answer that failed.
         value, measure: of a table with a row per question and measure.
@@ -233,6 +236,7 @@ class _Columns:
         self.known_measures = [name for name in self.names if name in measures]
         self.marked_as_scores = _columns_marked_as_scores(self.names)
         self.ids = self._columns_with_values(IDS)
+        self.whole_number_ids = [name for name in self.ids if self._has_whole_numbers(name)]
         questions = self._columns_with_values((*fields.QUESTIONS, "questions", "queries"))
         inputs = [name for name in self.names if _is_input(name)]
         self.question = [*questions, *inputs, ""][0]  # the first one, "" if there is none
@@ -254,6 +258,11 @@ class _Columns:
         """Return the columns of these names that are not empty, in the order of the names."""
         columns = [self._column_with_values(name) for name in names]
         return [column for column in columns if column]
+
+    def _has_whole_numbers(self, column: str) -> bool:
+        """Return True if all ids of a column are texts such as "3.0"; blank cells do not count."""
+        ids = [id_of(record.get(column)) for record in self.records]
+        return all(_WHOLE_NUMBER.fullmatch(query_id) for query_id in ids if query_id)
 
     def _measure_column(self) -> str:
         """Return the column with the names of measures in a table with a row per question and measure;
@@ -329,10 +338,14 @@ class _Columns:
         """Return the id and the question of a row; "" without one. The most reliable id column that the
         row fills counts.
         """
-        ids = [id_of(record.get(name)) for name in self.ids]
-        query_id = next(filter(None, ids), "")
+        query_id = next(filter(None, (self._id_in(record, name) for name in self.ids)), "")
         question = question_of(record.get(self.question)) if self.question else ""
         return query_id, question
+
+    def _id_in(self, record: Record, column: str) -> str:
+        """Return the id in a column of ids, "3" for "3.0" in a column of whole numbers; "" without one."""
+        query_id = id_of(record.get(column))
+        return query_id.removesuffix(".0") if column in self.whole_number_ids else query_id
 
     def system(self, record: Record) -> str:
         """Return the system of a row; "" if no column names one."""

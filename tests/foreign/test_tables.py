@@ -53,6 +53,10 @@ SAME: dict[str, tuple[Any, Any]] = {
         by_id(NEW, [f"{i}" for i in range(N)]),
     ),
     "whole numbers as floats": (by_id(OLD, np.arange(N) * 1.0), by_id(NEW, range(N))),
+    "whole numbers as texts of floats": (
+        by_id(OLD, [f"{i}.0" for i in range(N)]),  # a CSV file of pandas, read by anything else
+        by_id(NEW, range(N)),
+    ),
     "ids that number shuffled rows": (
         table(OLD, id=range(N)),
         table(NEW).sample(frac=1, random_state=1).reset_index(drop=True).assign(id=range(N)),
@@ -462,6 +466,12 @@ def test_a_byte_order_mark_changes_no_format(name: str, encoding: str, tmp_path:
     path = tmp_path / name
     path.write_text(texts[name], encoding=encoding)
     assert contender(rb.compare(table(OLD), path)).difference == pytest.approx(GAIN, abs=1e-12)
+
+
+def test_ids_that_are_numbers_of_sections_stay_as_they_are() -> None:
+    sections = [f"{i // 10}.{i % 10}" for i in range(N)]  # 0.0, 0.1 ... 1.0
+    [before] = load_scores(by_id(OLD, sections))
+    assert [row.query_id for row in before.rows] == sections
 
 
 def test_a_report_of_junit_with_a_byte_order_mark(tmp_path: Path) -> None:
