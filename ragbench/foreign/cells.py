@@ -6,8 +6,10 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from ragbench.files import parse_json
 from ragbench.testsets.fields import QUESTIONS, column_name, is_missing, read_cell
 
 _MISSING = ("", "nan", "none", "null", "n/a", "na", "<na>", "nat", "-", "–", "missing", "unscored")
@@ -119,16 +121,27 @@ def question_of(cell: Any) -> str:
     ('Who?', 'Why?')
     >>> question_of('{"topic": "cats", "style": "short"}')
     '{"style": "short", "topic": "cats"}'
+    >>> question_of('"Who is Zo\\\\u00eb?"'), question_of('"Yes" or "no"?')
+    ('Who is Zoë?', '"Yes" or "no"?')
     """
     if is_missing(cell):
         return ""
     if isinstance(cell, str):
-        cell = read_cell(cell.strip())
+        cell = read_cell(_unquoted(cell.strip()))
     if isinstance(cell, Mapping):
         return _question_of_fields(cell)
     if isinstance(cell, list):
         return _question_of_messages(cell)
     return str(cell).strip()
+
+
+def _unquoted(text: str) -> str:
+    """Return the text in a JSON string, as TruLens writes its inputs; any other text unchanged."""
+    if not (text.startswith('"') and text.endswith('"')):
+        return text
+    with suppress(ValueError):
+        return str(parse_json(text)).strip()
+    return text
 
 
 def _question_of_fields(fields: Mapping[Any, Any]) -> str:

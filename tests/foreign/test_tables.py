@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,10 @@ SAME: dict[str, tuple[Any, Any]] = {
     "whole numbers as texts of floats": (
         by_id(OLD, [f"{i}.0" for i in range(N)]),  # a CSV file of pandas, read by anything else
         by_id(NEW, range(N)),
+    ),
+    "texts in JSON strings": (  # inputs of TruLens
+        table(OLD).assign(question=[json.dumps(text) for text in QUESTIONS]),
+        table(NEW),
     ),
     "ids that number shuffled rows": (
         table(OLD, id=range(N)),
