@@ -239,8 +239,13 @@ class _Compared:
             not_possible=_reason_without_decision(measure, n),
         )
         chosen = [measure, *_other_measure_names(paired, measure)]
+        scores = paired.scores(chosen)
+        for frame in scores.values():
+            # a question that a third system lacks decides about no pair
+            is_left_out = (frame["measure"] == measure) & ~frame["query_id"].isin(deciding.ids)
+            frame.loc[is_left_out, "value"] = math.nan
         comparison = compare_all(
-            paired.scores(chosen),
+            scores,
             baseline,
             measures=chosen,
             alpha=alpha,

@@ -479,6 +479,18 @@ def test_ids_that_are_numbers_of_sections_stay_as_they_are() -> None:
     assert [row.query_id for row in before.rows] == sections
 
 
+def test_a_leaderboard_compares_all_systems_on_the_same_questions() -> None:
+    old = dict(zip(QUESTIONS, OLD, strict=True))
+    new = dict(zip(QUESTIONS[1:], NEW[1:], strict=True))  # lacks the first question
+    third = dict.fromkeys(QUESTIONS[:-1], 0.5)  # lacks the last one
+    conclusion = rb.compare({"old": old, "new": new, "third": third})
+    arms = {arm.name: arm for arm in conclusion.arms}
+    gains = np.array(NEW[1:-1]) - np.array(OLD[1:-1])
+    assert conclusion.n == arms["new"].n == arms["third"].n == N - 2
+    assert arms["new"].difference == pytest.approx(gains.mean(), abs=1e-12)
+    assert arms["new"].mean - arms["old"].mean == pytest.approx(gains.mean(), abs=1e-12)
+
+
 def test_a_report_of_junit_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "tests.xml"
     path.write_text("<testsuite><testcase name='a'/></testsuite>", encoding="utf-8-sig")
