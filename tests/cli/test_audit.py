@@ -69,8 +69,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def audit(judge: str, *options: str) -> tuple[int, str]:
-    command = ["audit", f"audited_judges:{judge}", "--criteria", "correctness", "--n", "12"]
-    done = CliRunner().invoke(app, [*command, "--test-set", "set.yaml", *options])
+    command = ["audit", f"audited_judges:{judge}", "--n", "12", "--test-set", "set.yaml", *options]
+    if "--criteria" not in options:
+        command += ["--criteria", "correctness"]
+    done = CliRunner().invoke(app, command)
     return done.exit_code, done.output
 
 
