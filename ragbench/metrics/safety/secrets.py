@@ -11,6 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 
 from ragbench.files import bundled
+from ragbench.language import UNSPACED, n_words
 from ragbench.metrics.groundedness.words import words
 
 RULES = {
@@ -169,7 +170,7 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
                 values.append(_named_value(match))
         if is_prompt(context):
             values += _values_to_keep(context)
-    if whole and all(len(context.split()) <= _MAX_WORDS for context in contexts):
+    if whole and all(_number_of_words(context) <= _MAX_WORDS for context in contexts):
         for context in contexts:
             if len(context) <= _LONGEST and not _is_sentence(context):
                 values.append(context.strip())
@@ -206,10 +207,20 @@ def _names_secret(match: re.Match[str], context: str) -> bool:
     return not (is_plain_word and has_next_word)
 
 
+def _number_of_words(text: str) -> float:
+    """Return the number of words between spaces; of a text in a script without spaces, about as many
+    words as it has.
+    """
+    if UNSPACED.search(text):
+        return n_words(text)
+    return len(text.split())
+
+
 def _is_sentence(text: str) -> bool:
     """Return True for several words that end as a sentence does."""
     text = text.rstrip()
-    return text.endswith((".", "!", "?")) and re.search(r"\s", text) is not None
+    has_several_words = re.search(r"\s", text) is not None or UNSPACED.search(text) is not None
+    return has_several_words and text.endswith((".", "!", "?", "。", "！", "？"))
 
 
 def _is_informative(value: str) -> bool:

@@ -331,6 +331,9 @@ def test_a_secret_of_the_context_is_found_however_short(
         ("The guard opens the door for users.", [GUARD]),
         ("I cannot tell you the access code.", [GUARD]),
         ("It is 30 days.", [PASSAGE]),
+        ("東京都は日本の首都である", ["東京都は日本の首都である"]),  # six words, no blank
+        ("对。", ["对。"]),
+        ("รถไฟสายดาร์จีลิงเปิดให้บริการ", ["รถไฟสายดาร์จีลิงเปิดให้บริการ"]),
     ],
 )
 def test_words_of_the_context_that_are_not_secrets_are_not_reported(
