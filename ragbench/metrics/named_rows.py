@@ -1,7 +1,7 @@
 """Tables of results whose rows are found by name, and that explain a name which they lack."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import wraps
 from types import MappingProxyType
 from typing import Any
@@ -41,6 +41,7 @@ _OF_QUESTIONS = "question category answer outcome passed cause reasons".split()
 _OF_SYSTEMS = (
     "system name configuration config model run run_name label experiment retriever".split()
 )
+_MAX_HIDDEN = 8  # names of columns that do not fit into a terminal
 _QUOTED = re.compile("`([^`]+)`")
 _NAME = re.compile("'([^']+)'")
 _METHODS_OF_NUMBERS = "mean median std var sem skew quantile corr cov".split()
@@ -157,6 +158,10 @@ class ExplainedFrame(pd.DataFrame):
     def _constructor(self) -> Any:
         return ExplainedFrame
 
+    def __repr__(self) -> str:
+        last_column = [str(name) for name in self.columns[-1:]]  # perhaps one that the user has added
+        return frame_text(pd.DataFrame(self), always=last_column)
+
     def __getitem__(self, key: Any) -> Any:
         try:
             part = super().__getitem__(key)
@@ -267,6 +272,41 @@ class ExplainedFrame(pd.DataFrame):
         if name in _OF_SYSTEMS and "name" not in self.columns:
             return "; use results.scores, whose column `name` names the system of each row"
         return ""
+
+
+def frame_text(frame: pd.DataFrame, always: Collection[str]) -> str:
+    """Return the text of a table for a terminal. If the terminal is too narrow for all columns, the first
+    ones are shown, where pandas would show as many of the first as of the last ones, and the others are named.
+
+    Args:
+        frame: a plain DataFrame.
+        always: columns that are shown wherever they are in the table.
+    """
+    all_text = repr(frame)
+    if not _lacks_columns(all_text):
+        return all_text
+    names = [str(name) for name in frame]
+    shown = [place for place, name in enumerate(names) if name in always]
+    text = ""
+    for place in range(len(names)):
+        wider = sorted({*shown, place})
+        wider_text = repr(frame.iloc[:, wider])
+        if _lacks_columns(wider_text):
+            break
+        shown, text = wider, wider_text
+    if not text:  # not even these few columns fit
+        return all_text
+    hidden = [name for place, name in enumerate(names) if place not in shown]
+    listed_names = ", ".join(hidden[:_MAX_HIDDEN])
+    if len(hidden) > _MAX_HIDDEN:
+        listed_names += ", ..."
+    return f"{text}\n[{plural(len(hidden), 'more column')}: {listed_names}]"
+
+
+def _lacks_columns(text: str) -> bool:
+    """Return True if the text of a table has three dots in place of some columns."""
+    header = text.partition("\n")[0]
+    return "..." in header.split()
 
 
 def _code_for_measure(name: str, measures: list[str]) -> str:

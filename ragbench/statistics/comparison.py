@@ -10,7 +10,7 @@ import pandas as pd
 from ragbench.errors import ConfigError, check_known
 from ragbench.hints.calls import explaining_calls
 from ragbench.hints.expected_options import OF_COMPARISONS
-from ragbench.metrics.named_rows import NamedRows
+from ragbench.metrics.named_rows import NamedRows, frame_text
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
 from ragbench.statistics.clusters import Clustered, clusters_of, questions_of
@@ -518,7 +518,11 @@ class ShortFrame(NamedRows):
         return self._short(frame)
 
     def __repr__(self) -> str:
-        return repr(self._printed())
+        printed = self._printed()
+        is_short = tuple(printed) != tuple(self)
+        if not is_short:
+            return super().__repr__()
+        return frame_text(printed, always=["name", "measure", "difference", "decision"])
 
     def _repr_html_(self) -> str | None:
         html: str | None = self._printed()._repr_html_()  # type: ignore[operator]
