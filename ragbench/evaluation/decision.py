@@ -245,7 +245,7 @@ class Conclusion(metaclass=Suggesting):
         """Return every field as plain data, for JSON."""
         return asdict(self)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(self.lines)
 
     def _repr_markdown_(self) -> str:

@@ -92,7 +92,7 @@ class Trust:
             text += f" {self.proxy} alone: {self.naive:+.3f}, which is not people's verdict."
         return text
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.sentence
 
 
