@@ -401,8 +401,12 @@ class RetryPolicy:
 
 
 def _last_failure(exc: RequestError, tried: int, advice: str) -> RequestError:
-    """Return a failure with the number of tries, and the advice, in its message if there were several."""
+    """Return a failure with the number of tries, and the advice, in its message if there were several.
+
+    The message is "problem; way out": the number is about the problem.
+    """
     if tried == 1:
         return exc.reworded(str(exc))
+    problem, separator, way_out = str(exc).partition("; ")
     later = f"; {advice} later" if advice else ""
-    return exc.reworded(f"{exc} after {tried} tries{later}")
+    return exc.reworded(f"{problem} after {tried} tries{separator}{way_out}{later}")
