@@ -67,7 +67,8 @@ def attach(
             hint = _hint_of_name(package, name)
             if _is_asked_by_import():  # from package import name
                 raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
+            # with its name, Python adds no further suggestion
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
         module = modules[name]
         if module:
             value = getattr(import_module(f"{package}.{module}"), name)
