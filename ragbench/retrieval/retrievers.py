@@ -97,6 +97,7 @@ from ragbench.errors import (
     ConfigError,
     ModelError,
     RagbenchError,
+    nearest,
     plural,
     require,
     unknown,
@@ -325,6 +326,16 @@ _EXPECTED = {
 """Words for retrievers, and names of search engines -> the retriever of this kind."""
 
 
+def likely_retriever(name: str) -> str:
+    """Return the retriever that an unknown name probably means; "" if none is likely.
+
+    >>> likely_retriever("BM-25"), likely_retriever("faiss"), likely_retriever("colour")
+    ('bm25', 'dense:minilm', '')
+    """
+    kind = name.partition(":")[0]
+    return _EXPECTED.get(kind.casefold(), "") or nearest(kind, RETRIEVERS)
+
+
 def _kind_and_model(name: Any) -> tuple[str, str]:
     """Return the kind of one of ragbench's retrievers, and its model or embedder: ("dense", "minilm")
     for "dense:minilm", ("bm25", "") for "bm25".
@@ -335,10 +346,9 @@ def _kind_and_model(name: Any) -> tuple[str, str]:
     """
     kind, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
     if kind not in RETRIEVERS:
-        near = _EXPECTED.get(kind.casefold(), "")
-        raise ConfigError(
-            unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}", near)
-        )
+        known = f"{', '.join(FORMS)}, {FORM}"
+        near = likely_retriever(kind)
+        raise ConfigError(unknown("retriever", kind or name, RETRIEVERS, known, near))
     has_model = bool(model.strip())
     match kind:
         case "bm25" | "bm25@disk":

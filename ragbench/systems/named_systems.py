@@ -17,7 +17,12 @@ from ragbench.files import expanded, read_toml, toml_line
 from ragbench.generation import check_llm
 from ragbench.llms import check_servers, listens
 from ragbench.metrics.trec import SUFFIXES as RUN_SUFFIXES
-from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever, makes_retriever
+from ragbench.retrieval.retrievers import (
+    RETRIEVERS,
+    check_retriever,
+    likely_retriever,
+    makes_retriever,
+)
 from ragbench.systems.consent import ask_consent
 from ragbench.systems.credentials import OptionsError, one_line, problems_of
 from ragbench.systems.function import FunctionSystem, to_callable
@@ -82,7 +87,7 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     Pipeline('bm25, recursive 256, extractive', 1 chunk)
     >>> load_system("bm-25", data)
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: unknown system 'bm-25': unknown retriever 'bm-25'; did you mean 'bm25'? ...
+    ragbench.errors.ConfigError: unknown system 'bm-25'; did you mean 'bm25'?
 
     Raises:
         ConfigError: nothing has that name, or the file is invalid; every problem of
@@ -243,7 +248,9 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
             raise ConfigError(
                 f"{spec} holds the code of a system; name its function, '{path.stem}:<function>'"
             ) from None
-        raise ConfigError(f"unknown system {spec!r}: {exc}; a system is {_FORMS}") from exc
+        near = likely_retriever(spec)
+        hint = f"did you mean {near!r}?" if near else f"a system is {_FORMS}"
+        raise ConfigError(f"unknown system {spec!r}; {hint}") from exc
     return lambda dataset: Pipeline(dataset, spec)
 
 

@@ -70,8 +70,10 @@ def test_a_wrong_file_is_refused_with_all_its_errors(
 
 
 def test_nothing_of_that_name(pydoc: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown system 'bm-25': .*a system is a retriever"):
+    with pytest.raises(ConfigError, match=r"unknown system 'bm-25'; did you mean 'bm25'\?$"):
         load_system("bm-25", pydoc)
+    with pytest.raises(ConfigError, match=r"unknown system 'colour'; a system is a retriever"):
+        load_system("colour", pydoc)
     with pytest.raises(
         ConfigError, match=r"system 'no_rag:answer' could not be loaded: .*No module named 'no_rag'"
     ):
