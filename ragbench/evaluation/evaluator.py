@@ -149,12 +149,14 @@ def evaluate(
             raise ConfigError(unknown_option(name, ["system", *known_options]))
     of_evaluation: dict[str, Any] = {**options}
     of_pipeline = {name: of_evaluation.pop(name) for name in OF_PIPELINE if name in of_evaluation}
-    plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**of_evaluation))
     if system == "":  # and the data have no answers
         retriever = of_pipeline.get("retriever", "bm25")
         if isinstance(retriever, str):
             system = retriever
             of_pipeline.pop("retriever", None)
+    if "embedder" in options:
+        _check_retriever_names_embedder(system, options["embedder"])
+    plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**of_evaluation))
     output = ask_all(
         plan.dataset,
         _system_of(system, plan.dataset, of_pipeline),
@@ -241,6 +243,25 @@ def _refuse_options_as_systems(systems: Mapping[str, Any]) -> None:
             )
 
 
+def _check_retriever_names_embedder(retriever: Any, embedder: Any) -> None:
+    """Raise ConfigError if the system is "dense" or "hybrid" without an embedder, and the user named one as
+    the option `embedder`, which does not search.
+    """
+    if not isinstance(retriever, str) or retriever not in ("dense", "hybrid"):
+        return
+    if isinstance(embedder, str):
+        advice = f"write '{retriever}:{embedder}' to search with it"
+    else:
+        advice = (
+            "to search with your own, write rb.evaluate(data, retriever=lambda chunks: "
+            f"rb.make_retriever({retriever!r}, chunks, embedder=embedder)); else '{retriever}:minilm'"
+        )
+    raise ConfigError(
+        f"retriever {retriever!r} names no embedder, and the option embedder is for the similarity of "
+        f"answers; {advice}"
+    )
+
+
 def _recorded_in_rows(data: Any) -> RecordedSystem:
     """Return a system that replies with the answers and contexts in rows of data. Rows without a field for
     the output of a system are left out.
@@ -260,7 +281,8 @@ def _recorded_in_rows(data: Any) -> RecordedSystem:
     if rows and not has_output:
         raise DataError(
             f"no row has an answer or contexts, and no system is named; the fields are "
-            f"{', '.join(map(repr, rows[0]))}, expected such as 'answer' and 'contexts'"
+            f"{', '.join(map(repr, rows[0]))}, expected such as 'answer' and 'contexts'; to ask a system these "
+            "questions, write rb.evaluate(rows, system)"
         )
     return RecordedSystem(answered)
 

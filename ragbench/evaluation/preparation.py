@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError, MissingExtraError, check_known
+from ragbench.errors import ConfigError, DataError, MissingExtraError, check_known, warn_user
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.evaluation_plan import EvaluationPlan
 from ragbench.evaluation.folder import load_result
@@ -26,8 +26,8 @@ from ragbench.metrics.safety import load_detector
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.metrics.system_outcomes import OUTCOMES
 from ragbench.registry import declaration, load_measures, perspective_of
-from ragbench.retrieval.embedders import load_embedder
-from ragbench.types import LATENCY_BUDGETS, Case, Dataset, Document
+from ragbench.retrieval.embedders import EMBEDDERS, TextEmbedder, is_remote, load_embedder
+from ragbench.types import LATENCY_BUDGETS, Case, Dataset, Document, Embedder
 
 _OPTIONAL_SETTINGS = (
     "categories",
@@ -79,7 +79,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         deciding=_deciding_targets(targets, dataset, spec),
         criteria=criteria,
         depths=tuple(views.at_depths(spec.ks)),
-        embedder=spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder),
+        embedder=_checked_embedder(spec, dataset),
         detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
         measures=tuple(measure for measure in measures if measure.function),
         chosen=chosen,
@@ -103,6 +103,39 @@ def _check_judge(chosen: Sequence[str], spec: EvaluationSpec) -> None:
         raise ConfigError(
             f"{judged[0]} is measured by a judge, and none is named; name one, such as judge='openai:MODEL'"
         )
+
+
+def _checked_embedder(spec: EvaluationSpec, dataset: Dataset) -> str | Embedder:
+    """Return the embedder of a spec: a name as it is, an object of the user as an `Embedder`.
+
+    It compares answers with reference answers. If there are any, the weights of a named model are looked for
+    now, before the system is asked. If there are none, a warning states that the embedder is not used: it
+    may have been meant for a search.
+
+    Raises:
+        ConfigError: it cannot be an embedder.
+        ModelError: the model could not be loaded.
+    """
+    name = spec.embedder if isinstance(spec.embedder, str) else ""
+    if name in EMBEDDERS:
+        return name
+    embedder = load_embedder(spec.embedder)  # reads no weights
+    unused = ""
+    if "answer" not in spec.perspective_names:
+        unused = "the perspective 'answer' is left out"
+    elif not any(case.reference_answer for case in dataset.cases):
+        unused = "no question has one"
+    if unused:
+        to_search = f"'dense:{name}'"
+        if not name:
+            to_search = "retriever=lambda chunks: rb.retrieval.Dense(chunks, embedder)"
+        warn_user(
+            f"embedder {embedder.name} is not used: it compares answers with reference answers, and {unused}; "
+            f"to search with it, write rb.evaluate(data, {to_search})"
+        )
+    elif isinstance(embedder, TextEmbedder) and not is_remote(name):
+        _ = embedder.identity  # looks for the weights
+    return name or embedder
 
 
 def _load_targets(spec: EvaluationSpec) -> Targets:
