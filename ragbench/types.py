@@ -277,8 +277,8 @@ class DatasetSource:
 
 @suggesting(
     "dataset.to_frame()",
-    "rb.Dataset.from_dicts(corpus, queries, qrels), or rb.load_dataset(name or path); rb.evaluate(rows) takes "
-    "rows with answers as they are",
+    "rb.Dataset.from_dicts(corpus, queries, qrels), or rb.load_dataset(name or path); rb.evaluate(rows, system) "
+    "takes rows of questions as they are",
     **dict.fromkeys(["questions", "goldens"], "dataset.cases, or dataset.queries for their texts"),
     filter="dataset.select(query_ids)",
     df="dataset.to_frame()",
@@ -308,9 +308,11 @@ class DatasetSource:
     ),
     from_parquet="rb.Dataset.from_frames(corpus, queries, qrels)",
     **dict.fromkeys(
-        ["from_list", "from_records", "from_pandas", "from_df"],
-        "rb.Dataset.from_dicts(corpus, queries, qrels) or from_frames; rb.evaluate(rows) takes rows with "
-        "answers as they are",
+        "from_list from_records from_rows from_pandas from_df from_dataframe from_frame from_dataset "
+        "from_ragas".split(),
+        "rb.evaluate(rows, system), of dicts or a DataFrame of questions and references; for a search in documents "
+        "rows.to_json('tests.jsonl', orient='records', lines=True) and rb.load_dataset('tests.jsonl', corpus=folder), "
+        "or rb.Dataset.from_dicts(corpus, queries, qrels)",
     ),
     **dict.fromkeys(
         ["from_csv", "from_json", "from_file", "load", "from_hf", "from_beir", "read_csv"],

@@ -82,13 +82,13 @@ def check_documents(dataset: Dataset, purpose: str) -> None:
 
     >>> check_documents(Dataset("my10", "test", {}, (), {}), "chunks are cut from documents")
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: chunks are cut from documents, and 'my10' has none; name them with `corpus` ...
+    ragbench.errors.ConfigError: chunks are cut from documents, and 'my10' has none; name them with `corpus`, ...
     """
     if not dataset.corpus:
         raise ConfigError(
-            f"{purpose}, and {dataset.name!r} has none; name them with `corpus` (a folder of "
-            "texts, a corpus.jsonl or a dataset; --docs on the command line), or evaluate the "
-            "system that holds them"
+            f"{purpose}, and {dataset.name!r} has none; name them with `corpus`, as in "
+            "rb.load_dataset('tests.jsonl', corpus=folder), a folder of texts, a corpus.jsonl or a dataset "
+            "(--docs on the command line), or evaluate the system that holds them"
         )
 
 

@@ -14,7 +14,7 @@ from ragbench.testsets.snapshot import check_unchanged
 from ragbench.types import Dataset, DatasetSource
 
 _IN_HAND = "rb.Dataset.from_dicts(corpus, queries, qrels)"
-_ROWS = "rb.evaluate(rows, system), which takes dicts or a DataFrame with answers"
+_ROWS = "rb.evaluate(rows, system), which takes dicts or a DataFrame"
 
 
 @explaining_calls(
@@ -64,10 +64,7 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
 (or 'hf:<repository>:<config>'), 'package.module:attribute', 'pydoc'
     """
     if not isinstance(name, str | os.PathLike):
-        raise ConfigError(
-            f"the dataset is {type(name).__name__}, not a name or path; expected {EXPECTED}. Data in hand "
-            f"is for {_IN_HAND} or {_ROWS}"
-        )
+        raise _not_a_name(name)
     if not isinstance(split, str) or not split:
         raise ConfigError(f"the split is {split!r}; expected a name like 'test'")
     # by which the dataset can be loaded again, from any folder
@@ -75,6 +72,20 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
     data = replace(_load(name, split, corpus), source=source)
     check_unchanged(data)
     return data
+
+
+def _not_a_name(data: Any) -> ConfigError:
+    """Return the error about data in place of the name of a dataset; it names the calls that take them."""
+    in_file = ""
+    if hasattr(data, "to_json"):  # a table
+        in_file = (
+            "; for a search in documents write rows.to_json('tests.jsonl', orient='records', lines=True) "
+            "and rb.load_dataset('tests.jsonl', corpus=folder)"
+        )
+    return ConfigError(
+        f"the dataset is {type(data).__name__}, not a name or path; expected {EXPECTED}. Data in hand "
+        f"is for {_IN_HAND} or {_ROWS}{in_file}"
+    )
 
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
