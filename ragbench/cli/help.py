@@ -158,7 +158,12 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
         return ""
     from ragbench.evaluation import parameters, spec  # load pydantic, which only this error needs
 
+    grid = _grid_of_options(args, flags)
+    if grid:
+        return f"a file grid.toml of these lines, and `ragbench sweep grid.toml`:\n\n{grid}"
     name = option.lstrip("-").replace("-", "_")
+    if name in ("top_k", "topk"):  # of a search; the option --k of `eval` is the depths of measures
+        name = "k"
     value = _value_of(option, args) or "VALUE"  # the word after the option; "" without one
     # the name of a field of `EvaluationSpec`, whose option has another name
     field = spec.EvaluationSpec.model_fields.get(name)
@@ -186,6 +191,39 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
             return f"{value} without {option}"
         return " or ".join(f"{flag} {value}" for flag in long_flags[:_MAX_FLAGS])
     return _correction_by_similarity(name, value, option, arguments, flags)
+
+
+def _grid_of_options(args: list[str], flags: Collection[str]) -> str:
+    """Return the lines of a grid file that set what unknown options of a command line mean, if one of them
+    has several values, as in "--retriever bm25,dense:minilm"; "" if none has, or no parameter can be set.
+
+    Args:
+        args: the words of the command line.
+        flags: the command's options, such as "--set".
+    """
+    from ragbench.evaluation import parameters, spec
+    from ragbench.hints.similar_names import similar
+
+    settable = ["dataset", *parameters.OF_PIPELINE, *spec.EvaluationSpec.model_fields]
+    fixed: list[str] = []
+    axes: list[str] = []
+    for arg in args:
+        option = arg.partition("=")[0]
+        if not option.startswith("--") or option in flags or "--set" not in flags:
+            continue
+        name = option.lstrip("-").replace("-", "_")
+        if name not in settable:
+            name = similar(name, settable)
+        value = _value_of(option, args)
+        if not name or not value:
+            continue
+        lines = axes if parameters.has_several_values(name, value) else fixed
+        lines.append(parameters.grid_line(name, value))
+    if not axes:
+        return ""
+    sections = [["[fixed]", *fixed]] if fixed else []
+    sections.append(["[axes]", *axes])
+    return "\n".join(chain.from_iterable(sections))
 
 
 def _correction_of_usual_option(

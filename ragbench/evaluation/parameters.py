@@ -23,6 +23,7 @@ from ragbench.evaluation.spec import (
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.generator_prompts import check_prompt
 from ragbench.hints import calls
+from ragbench.hints.similar_names import similar
 from ragbench.language import find_language
 from ragbench.llms import NO_ANSWERS, NO_MODEL, check_llm, check_servers
 from ragbench.registry import load_measures
@@ -66,6 +67,8 @@ _READABLE = [
     *STEP_PARAMETERS,
     *"chunker chunk_size llm prompt".split(),
 ]
+_SINGLE_NAMES = ("dataset", "retriever", "reranker", "chunker", "tokenizer", "llm")
+"""Parameters that are a text without commas."""
 # The smallest value of each number.
 _MINIMUM = dict.fromkeys(("chunk_size", "depth", "k", "max_tokens"), 1)
 _MINIMUM |= dict.fromkeys(("chunk_overlap", "max_context_tokens", "temperature"), 0)
@@ -135,11 +138,43 @@ def assignments(
         if not equals:
             raise ConfigError(f"--set {text!r} is not NAME=VALUE, such as chunk_size=128")
         if name not in types:
-            raise ConfigError(f"--set: {unknown(what, name, types)}")
+            raise ConfigError(f"--set: {unknown(what, name, types, near=similar(name, types))}")
         if name in values:
             raise ConfigError(f"--set has {name} twice; name it once")
+        if has_several_values(name, value):
+            raise ConfigError(
+                f"--set {name}: several values are an axis of a grid; write `{grid_line(name, value)}` below "
+                "[axes] of a grid file, and `ragbench sweep FILE`"
+            )
         values[name] = typed(name, _parsed_value(value.strip(), types[name]), types[name])
     return values
+
+
+def has_several_values(name: str, text: str) -> bool:
+    """Return True if the text is several values of a parameter with commas between, although a configuration
+    has one.
+
+    >>> has_several_values("k", "3,5"), has_several_values("retriever", "bm25,dense:minilm")
+    (True, True)
+    >>> has_several_values("k", "3"), has_several_values("criteria", "relevance,correctness")
+    (False, False)
+    """
+    types = _types_of_configuration().get(name, [str])
+    may_have_commas = str in types and name not in _SINGLE_NAMES
+    return "," in text and not may_have_commas
+
+
+def grid_line(name: str, text: str) -> str:
+    """Return the line of a grid file that sets a parameter to the value, or the several values, of a text.
+
+    >>> grid_line("k", "3,5"), grid_line("chunker", "fixed")
+    ('k = [3, 5]', 'chunker = "fixed"')
+    """
+    types = _types_of_configuration().get(name, [str])
+    if not has_several_values(name, text):
+        return f"{name} = {json.dumps(_parsed_value(text, types))}"
+    values = [_parsed_value(part.strip(), types) for part in text.split(",")]
+    return f"{name} = {json.dumps(values)}"
 
 
 def _parameter_name(text: str) -> str:

@@ -165,7 +165,7 @@ def _validated(path: Path, table: _Table) -> GridFile:
         error = exc.errors(include_url=False)[0]
         keys = error["loc"]
         if error["type"] == "extra_forbidden":
-            problem = _unknown_key(keys, error["input"])
+            problem = _unknown_key(keys, error["input"], is_file=path.is_file())
         else:
             # pydantic's message without its end, which names classes
             message = error["msg"].partition(" or instance")[0]
@@ -177,12 +177,13 @@ def _validated(path: Path, table: _Table) -> GridFile:
         raise ConfigError(problem) from exc
 
 
-def _unknown_key(keys: Sequence[str | int], value: Any) -> str:
-    """Return the message for a key that a grid file may not have.
+def _unknown_key(keys: Sequence[str | int], value: Any, *, is_file: bool) -> str:
+    """Return the message for a key that a grid may not have.
 
     Args:
-        keys: (key,) at the top of the file, or ("sweep", key) in its section [sweep].
-        value: that the file gives to the key.
+        keys: (key,) at the top of the grid, or ("sweep", key) in its section [sweep].
+        value: that the grid gives to the key.
+        is_file: False if the grid is a mapping.
     """
     is_at_top = len(keys) == 1
     names = GridFile.model_fields if is_at_top else _Sweep.model_fields
@@ -191,6 +192,8 @@ def _unknown_key(keys: Sequence[str | int], value: Any) -> str:
     if is_at_top and not is_misspelt_section:  # probably a parameter that lacks its section
         section = "axes" if isinstance(value, list) else "fixed"
         problem += f"; a parameter of the configurations is in [{section}]"
+        if not is_file:
+            problem += f", as in {{{section!r}: {{{keys[0]!r}: {value!r}}}}}"
     return problem
 
 

@@ -15,6 +15,7 @@ from ragbench.errors import ConfigError, unknown
 from ragbench.evaluation import typed
 from ragbench.evaluation.spec import parameter_types
 from ragbench.files import parse_json, write_durably
+from ragbench.hints.similar_names import similar
 
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 _INSTALLED = Path(__file__).resolve().parents[1] / "notebooks"  # where the wheel has them
@@ -84,7 +85,9 @@ class Notebook:
         """
         for name in values:
             if name not in self.defaults:
-                raise ConfigError(unknown(f"parameter of {self.path.name}", name, self.defaults))
+                what = f"parameter of {self.path.name}"
+                near = similar(name, self.defaults)
+                raise ConfigError(unknown(what, name, self.defaults, near=near))
         typed_values = {}
         for name, value in values.items():
             types = self.types[name]

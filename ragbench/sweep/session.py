@@ -77,10 +77,13 @@ class SweepResult:
 
 
 @explaining_calls(
-    "rb.evaluate(data, ['bm25', 'dense:minilm']), or rb.sweep('grid.toml')",
+    "rb.evaluate(data, ['bm25', 'dense:minilm']), with two axes rb.Results({f'{name}, k={k}': "
+    "rb.evaluate(data, name, k=k) for name in ['bm25', 'dense:minilm'] for k in [3, 5]}), or "
+    "rb.sweep('grid.toml')",
     **dict.fromkeys(
-        "dataset system retriever retrievers chunker chunkers chunk_size embedder reranker llm axes grid".split(),
-        "rb.sweep({'fixed': {'dataset': 'pydoc'}, 'axes': {'retriever': ['bm25', 'dense:minilm']}})",
+        "dataset system retriever retrievers chunker chunkers chunk_size k top_k embedder reranker llm axes "
+        "grid".split(),
+        "rb.sweep({'fixed': {'dataset': 'pydoc'}, 'axes': {'retriever': ['bm25', 'dense:minilm'], 'k': [3, 5]}})",
     ),
 )
 def sweep(
