@@ -344,13 +344,15 @@ _OTHER_COMMANDS = {
     **{name: f"testset {name}" for name in "generate draft convert validate".split()},
     **dict.fromkeys("synthesize synthesise synth".split(), "testset generate"),
     **dict.fromkeys("dashboard ui server web".split(), "serve"),
-    **dict.fromkeys("report export html view show browse".split(), "explore"),
-    **dict.fromkeys("metrics measures models retrievers chunkers".split(), "list"),
+    **dict.fromkeys("report export html browse".split(), "explore"),
+    **dict.fromkeys("show print view result results summary".split(), "history show|explore"),
+    **dict.fromkeys("metrics measures".split(), "history show|list"),
+    **dict.fromkeys("models retrievers chunkers".split(), "list"),
     **dict.fromkeys("retrieve search trec trec_eval ir_measures pytrec_eval".split(), "score"),
     **dict.fromkeys("annotate review".split(), "label"),
     **dict.fromkeys("calibrate judge".split(), "audit"),
 }
-"""Commands that people expect -> the command with this meaning."""
+"""Commands that people expect -> the command with this meaning, or two with "|" between."""
 
 _MAX_FLAGS = 3  # in a message
 _MANY_COMMANDS = 12  # more are not listed in a line
@@ -367,7 +369,8 @@ class Group(_ShortTypes, TyperGroup):
         """
         meant = _OTHER_COMMANDS.get(args[0], "")  # such as "eval" for the word "evaluate"
         if args[0] not in self.commands and meant.partition(" ")[0] in self.commands:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+            named = " or ".join(repr(command) for command in meant.split("|"))
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {named}?")
         try:
             return super().resolve_command(ctx, args)
         except TyperException as exc:

@@ -73,17 +73,23 @@ def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
     """Show one run: its settings, its measures, the place of its files.
 
     Args:
-        run: The beginning of a run's id.
+        run: The beginning of a run's id, latest, or the folder of a result.
 
     Example: ragbench history show 8d463f58c3
     """
-    fields, scores, _ = service.run_of(run, database)
+    folder = Path(run)
+    if folder.is_dir():
+        from ragbench.service.recording import run_in
+
+        row, scores = run_in(folder)
+    else:
+        row, scores, _ = service.run_of(run, database)
     if as_json:
         print_json(scores.drop(columns="case_values"))  # packed values of questions
         return
     # long, or only of use to the program
     hidden = "versions parameters categories case_set epoch content".split()
-    for name, value in fields.items():
+    for name, value in row.items():
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")
     _print_means(scores, "measure")

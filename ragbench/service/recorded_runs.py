@@ -214,10 +214,15 @@ def run_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str
         of_run = select(tables.score).where(tables.score.c.run_id == row["id"])
         scores = pd.read_sql(of_run, connection).drop(columns="run_id").sort_values("measure")
         questions = questions_of(connection, [row])[row["case_set"]]
+    return row, main_first(scores), questions
+
+
+def main_first(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of a run, a row per measure, with the measures of `MAIN` first; the others keep their
+    order.
+    """
     rank = {measure: i for i, measure in enumerate(MAIN)}
-    # measures without a rank come last, in the order of their names
-    scores = scores.sort_values("measure", key=lambda names: names.map(rank), kind="stable")
-    return row, scores, questions
+    return scores.sort_values("measure", key=lambda names: names.map(rank), kind="stable")
 
 
 def _named_run(connection: Connection, text: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from ragbench.service.history_database import (
     now,
     timestamp,
 )
+from ragbench.service.recorded_runs import RunRow, main_first
 from ragbench.types import Case
 
 _MAX_NAME = 190
@@ -211,6 +212,17 @@ def _result_folders(folder: Path) -> list[Path]:
             if not any(part.startswith(".") for part in parts):
                 folders.add(path.parent)
     return sorted(folders)
+
+
+def run_in(folder: Path) -> tuple[RunRow, pd.DataFrame]:
+    """Return the result in a folder as `run_of` returns a recorded run: its row, and its scores per measure.
+
+    Raises:
+        ConfigError, DataError: the folder holds no result, or it cannot be read.
+    """
+    rows = rows_of(load_result(folder), folder, "", "")
+    scores = pd.DataFrame(rows.scores).drop(columns="run_id").sort_values("measure")
+    return rows.run, main_first(scores)
 
 
 def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Rows:
