@@ -18,6 +18,10 @@ _KINDS = (
     "datasets retrievers embedders chunkers rerankers llms prompts criteria interventions".split()
 )
 """What the command `ragbench list` lists, besides measures."""
+_OWN_CRITERION = (
+    "rb.evaluate(rows, judge='provider:model', "
+    "criteria=[rb.Criterion('politeness', 'Is the answer polite?')])"
+)
 _CALLS = {
     **{kind: f"the command `ragbench list {kind}`" for kind in _KINDS},
     **dict.fromkeys(
@@ -30,7 +34,7 @@ _CALLS = {
     ),
     **dict.fromkeys(
         ["GEval", "AspectCritic", "rubric", "rubrics", "custom_metric"],
-        "rb.Criterion(name, question), which a judge answers, or rb.Measure(name, function)",
+        f"{_OWN_CRITERION}, or rb.Measure(name, function)",
     ),
     **dict.fromkeys(
         "list_metrics list_measures get_metrics get_measures metric_names parse_measure".split(),
@@ -50,7 +54,10 @@ _CALLS = {
         ["label", "annotate", "annotation"],
         "the command `ragbench label`, or rb.labelling.draw_items(results) and label_sheet(items, path)",
     ),
-    "conclude": "rb.load_results(folder).conclude(), or rb.compare(a, b)",
+    **dict.fromkeys(
+        ["conclude", "conclusion", "decide"],
+        "rb.Results([a, b]).conclude(), or rb.load_results(folder).conclude()",
+    ),
     "score": "rb.score_run(qrels, run), or rb.evaluate(data, system)",
     "run": "rb.evaluate(data, system); a run of a retriever is a file's path or a dict, query -> document -> "
     "score, as in rb.score_run(qrels, run)",
@@ -73,7 +80,7 @@ _CALLS = {
     ),
     **dict.fromkeys(
         ["Judge", "LLMJudge", "LLMAsJudge", "JudgeLLM"],
-        "rb.evaluate(data, system, judge='provider:model'), or rb.judge(answers, criterion, llm)",
+        f"rb.evaluate(data, system, judge='provider:model'), or by a question of your own {_OWN_CRITERION}",
     ),
     **dict.fromkeys(
         ["pandas", "dataframe", "dicts", "records", "rows"],

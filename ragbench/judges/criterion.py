@@ -47,8 +47,12 @@ _HINT = "a file of criteria holds tables such as [politeness] with question and 
 
 
 @suggesting(
-    score="rb.judge(answers, criterion, llm)",
-    evaluate="rb.judge(answers, criterion, llm)",
+    "",
+    "rb.Criterion('politeness', 'Is the answer polite?', {'yes': 1, 'partly': 0.5, 'no': 0})",
+    **dict.fromkeys(
+        "score evaluate judge measure_answers run".split(),
+        "rb.evaluate(rows, judge='provider:model', criteria=[criterion])",
+    ),
     prompt="criterion.question",
 )
 @dataclass(frozen=True, eq=False)
@@ -116,8 +120,8 @@ class Criterion(metaclass=Suggesting):
         """
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ConfigError(
-                f"a criterion cannot be named {self.name!r}; write letters, digits and "
-                "underscores, such as 'politeness'"
+                f"a criterion cannot be named {self.name!r}; write letters, digits and underscores, and "
+                "then the question, as in rb.Criterion('politeness', 'Is the answer polite?')"
             )
         where = f"criterion {self.name!r}"
         self._check_question_or_function(where)
@@ -451,6 +455,9 @@ def _criteria_of_name(name: str, folder: str | Path) -> list[Criterion]:
 def unknown_criterion(name: str, names: Iterable[str]) -> ConfigError:
     """Return the error for the name of a criterion that is none of the known names."""
     way_out = "one of your own is rb.Criterion(name, question)"
+    is_question = " " in name
+    if is_question:
+        way_out += f", as in criteria=[rb.Criterion('mine', {name!r})]"
     return ConfigError(f"{unknown('criterion', name, names)}; {way_out}")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, JudgeWarning, unknown, warn_user
 from ragbench.extension import object_name, returned_number
+from ragbench.hints.calls import explaining_calls
 from ragbench.judges.criterion import CRITERIA, SUPPORT_FORMS, Criterion, load_criteria
 from ragbench.judges.judge_requests import JudgeTask, request_judgements
 from ragbench.judges.material import Material, materials_of
@@ -15,6 +16,10 @@ from ragbench.llms.reply_text import read_outcome
 from ragbench.types import GUARDRAIL_BLOCKED, LLM, Answer, Case, Chunk, Dataset, Judgement, LLMLike
 
 
+@explaining_calls(
+    "rb.judge(result.answers, criterion, llm, dataset=data, chunks=chunks); of rows in hand "
+    "rb.evaluate(rows, judge='provider:model', criteria=[criterion])"
+)
 def judge(
     answers: Sequence[Answer],
     criterion: Any,
