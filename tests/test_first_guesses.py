@@ -8,6 +8,7 @@ import copy
 import json
 import pickle
 import re
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +22,9 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
+from ragbench.evaluation.parameters import grid_line
 from ragbench.hints.calls import explaining_calls
+from ragbench.sweep.grid import read_grid
 from tests.test_first_snippets import CORPUS, QRELS, QUERIES
 
 
@@ -587,8 +590,103 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.run_notebook("evaluate.ipynb"),  # type: ignore[attr-defined]
         "use rb.sweep(grid), which executes a notebook per configuration",
     ),
+    "measures by the name of other tools": (
+        lambda: result().metrics["nDCG@10"],
+        "use result.mean('nDCG@10'), or result.measures, a table",
+    ),
+    "a measure as an attribute": (
+        lambda: result().ndcg_at_10,
+        "use result.mean('nDCG@10'), or result['nDCG@10'] of each question",
+    ),
+    "the row of a measure as a number": (
+        lambda: f"{result().measures['nDCG@10']:.3f}",
+        "a row of a table, not one value; use row['value']",
+    ),
+    "the conclusion of a table": (
+        lambda: results().compare("a").conclusion,
+        "use rb.Results([a, b]).conclude() of two results, or table['decision']",
+    ),
+    "the headline of a table": (
+        lambda: results().compare("a").headline,
+        "use rb.Results([a, b]).conclude() of two results, or table['decision']",
+    ),
+    "a conclusion at the root": (
+        lambda: rb.conclude(result(), result()),  # type: ignore[attr-defined]
+        "use rb.Results([a, b]).conclude(), or rb.load_results(folder).conclude()",
+    ),
+    "a dataset of a table of questions": (
+        lambda: rb.Dataset.from_pandas(QUESTIONS),  # type: ignore[attr-defined]
+        "use rb.evaluate(rows, system), of dicts or a DataFrame of questions and references",
+    ),
+    "a table of questions as a dataset": (
+        lambda: rb.load_dataset(QUESTIONS),  # type: ignore[arg-type]
+        "rows.to_json('tests.jsonl', orient='records', lines=True) and rb.load_dataset('tests.jsonl', ",
+    ),
+    "a table of questions without a system": (
+        lambda: rb.evaluate(QUESTIONS),
+        "to ask a system these questions, write rb.evaluate(rows, system)",
+    ),
+    "an embedder as an option": (
+        lambda: rb.evaluate(dataset(), "dense", embedder=lengths),
+        "write rb.evaluate(data, retriever=lambda chunks: rb.make_retriever('dense', chunks, ",
+    ),
+    "the name of an embedder as an option": (
+        lambda: rb.evaluate(dataset(), retriever="hybrid", embedder="wordllama"),
+        "write 'hybrid:wordllama' to search with it",
+    ),
+    "a misspelt embedder": (
+        lambda: rb.evaluate(dataset(), "bm25", embedder="mini-lm"),
+        "unknown embedder 'mini-lm'; did you mean 'minilm'?",
+    ),
+    "a judge with a scale": (
+        lambda: rb.Judge(model="openai:gpt-4o-mini", criteria="Polite?", scale=(1, 5)),  # type: ignore[attr-defined]
+        "or by a question of your own rb.evaluate(rows, judge='provider:model', criteria=[rb.Criterion(",
+    ),
+    "a criterion with a scale": (
+        lambda: rb.Criterion("polite", "Polite?", scale=(1, 5)),  # type: ignore[call-arg]
+        "'Is the answer polite?', {'yes': 1, 'partly': 0.5, 'no': 0})",
+    ),
+    "a question as a criterion": (
+        lambda: rb.evaluate(dataset(), "bm25", criteria=["Is it polite?"]),
+        "as in criteria=[rb.Criterion('mine', 'Is it polite?')]",
+    ),
+    "a sweep of data in hand": (
+        lambda: rb.sweep(dataset(), {"retriever": ["bm25"], "k": [3, 5]}),  # type: ignore[call-arg,arg-type]
+        "with two axes rb.Results({f'{name}, k={k}': rb.evaluate(data, name, k=k) for name in ",
+    ),
+    "a grid without its sections": (
+        lambda: rb.sweep({"retriever": ["bm25"]}),
+        "is in [axes], as in {'axes': {'retriever': ['bm25']}}",
+    ),
+    "an axis by another name": (
+        lambda: rb.sweep({"axes": {"top_k": [3, 5]}}),
+        "unknown parameter of evaluate.ipynb 'top_k'; did you mean 'k'?",
+    ),
+    "results of one name": (
+        lambda: rb.Results([result(), result()]),
+        "name them, as in rb.Results({'k=3': first, 'k=5': second})",
+    ),
+    "a system in other case": (
+        lambda: rb.evaluate(dataset(), "BM25"),
+        "unknown system 'BM25'; did you mean 'bm25'?",
+    ),
     "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
 }
+
+
+QUESTIONS = pd.DataFrame(
+    {
+        "user_input": ["Where do cats sleep?"],
+        "reference": ["Anywhere."],
+        "reference_contexts": [["Cats sleep most of the day."]],
+    }
+)
+"""A test set of ragas: questions with references, and no answers."""
+
+
+def lengths(texts: Any) -> Any:
+    """An embedder of the user."""
+    return [[len(text), 1.0] for text in texts]
 
 
 def unpacked(values: Any, count: int) -> None:
@@ -698,7 +796,14 @@ COMMANDS = {
     "testset .": "Did you mean 'validate .'?",
     "eval -c grid.yaml": "write `ragbench sweep grid.toml`",
     "eval --corpus docs": "write --docs docs",
-    "view": "Did you mean 'explore'?",
+    "view saved": "Did you mean 'history show' or 'explore'?",
+    "metrics saved": "Did you mean 'history show' or 'list'?",
+    "sweep --dataset pydoc --retriever bm25,dense:minilm --top-k 3,5": "write a file grid.toml of these lines, "
+    'and `ragbench sweep grid.toml`: [fixed] dataset = "pydoc" [axes] retriever = ["bm25", "dense:minilm"] '
+    "k = [3, 5]",
+    "sweep --retriever bm25": "write --set retriever=bm25",
+    "sweep pydoc --set k=3,5": "write `k = [3, 5]` below [axes] of a grid file",
+    "eval bm25 --top-k 3": "write --set k=3",
     "generate": "Did you mean 'testset generate'?",
     "eval bm25 --min-recall 0.8": "write --fail-under R@5=0.8",
     "eval http://host --headers x": "write `ragbench probe ADDRESS QUESTION --write system.toml`",
@@ -806,6 +911,95 @@ def test_a_call_that_a_hint_names_works(
     name = "pydoc" if "load_dataset" in call else "bm25"
     with suppress(AssertionError):  # of a gate
         eval(call, {**names, "folder": folder, "name": name})
+
+
+def test_an_own_embedder_searches_as_the_message_says() -> None:
+    data = dataset()
+    result = rb.evaluate(
+        data, retriever=lambda chunks: rb.make_retriever("dense", chunks, embedder=lengths)
+    )
+    assert result.mean("R@5") == 1
+    with pytest.warns(rb.errors.DataWarning, match=r"lengths is not used: .* no question has one"):
+        rb.evaluate(data, "bm25", embedder=lengths)
+
+
+def test_the_weights_of_an_embedder_are_looked_for_before_the_system_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    questions = QUESTIONS.drop(columns="reference_contexts")
+    asked = list[str]()
+    with pytest.raises(rb.errors.ModelError, match="model 'no-such-model' is neither a folder"):
+        rb.evaluate(questions, asked.append, embedder="no-such-model")
+    assert not asked
+
+
+def test_an_own_criterion_is_judged_as_the_hint_says() -> None:
+    rows = [{"question": "Where is Oslo?", "answer": "In Norway, dear."}]
+    judge = rb.llms.ScriptedLLM(lambda prompt: {"reason": "It says dear.", "verdict": "yes"})
+    polite = rb.Criterion("politeness", "Is the answer polite?")
+    assert rb.evaluate(rows, judge=judge, criteria=[polite]).mean("llm_politeness") == 1
+
+
+def test_two_axes_are_crossed_as_the_message_says() -> None:
+    data = dataset()
+    names = ["bm25", "dense:wordllama"]
+    crossed = rb.Results(
+        {f"{name}, k={k}": rb.evaluate(data, name, k=k) for name in names for k in [3, 5]}
+    )
+    assert set(crossed.leaderboard()["name"]) == {
+        f"{name}, k={k}" for name in names for k in (3, 5)
+    }
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+def test_a_table_of_questions_is_searched_as_the_message_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    Path("docs/cats.md").write_text("Cats sleep most of the day. Dogs bark.")
+    QUESTIONS.to_json("tests.jsonl", orient="records", lines=True)
+    data = rb.load_dataset("tests.jsonl", corpus="docs")
+    assert rb.evaluate(data, "bm25").mean("R@5") == 1
+    assert rb.evaluate(QUESTIONS, lambda question: "Anywhere.").mean("token_f1") == 1
+
+
+def test_the_lines_of_a_grid_that_a_message_names_are_a_grid(tmp_path: Path) -> None:
+    lines = ["[fixed]", grid_line("dataset", "pydoc"), "[axes]", grid_line("k", "3,5")]
+    grid = tmp_path / "grid.toml"
+    grid.write_text("\n".join([*lines, grid_line("retriever", "bm25,dense:minilm")]))
+    assert len(read_grid(grid).runs) == 4
+
+
+def test_the_measures_of_a_saved_result_are_shown(names: dict[str, Any]) -> None:
+    done = CliRunner().invoke(app, ["history", "show", str(names["of a result"]), "--json"])
+    means = {row["measure"]: row["mean"] for row in json.loads(done.output)}
+    assert means["nDCG@10"] == result().mean("nDCG@10")
+
+
+def test_a_hint_of_the_package_is_the_only_suggestion() -> None:
+    with pytest.raises(AttributeError) as refused:
+        _ = rb.BM25Retriever  # type: ignore[attr-defined]
+    lines = traceback.format_exception(refused.value)
+    assert "Did you mean" not in lines[-1]
+
+
+def test_a_conclusion_is_shown_as_it_is_printed() -> None:
+    conclusion = results().conclude()
+    assert repr(conclusion) == str(conclusion) == "\n".join(conclusion.lines)
+    assert conclusion._repr_markdown_().startswith(f"**{conclusion.headline}")
+    assert pickle.loads(pickle.dumps(conclusion)) == conclusion
+
+
+def test_a_table_that_is_too_wide_shows_its_first_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "72")
+    board = repr(results().leaderboard()).splitlines()
+    assert board[0].split() == ["rank", "label", "nDCG@10"]
+    assert "more columns: R@10, chunks, " in board[-1]
+    compared = repr(results().compare("a", measures="expected_document")).splitlines()
+    assert compared[0].split()[-2:] == ["difference", "decision"]
+    assert repr(result().measures).split()[:3] == ["measure", "perspective", "value"]
 
 
 def test_values_of_records_are_dicts_for_pandas() -> None:

@@ -607,7 +607,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a judge of a result": (
         lambda: rb.judge(retrieved()),  # type: ignore[call-arg]
-        "judge: missing a required argument: 'criterion'. Expected judge(answers, criterion, ",
+        "judge: missing a required argument: 'criterion'. Use rb.judge(result.answers, criterion, llm, dataset=data",
     ),
     "a report without a file": (
         lambda: rb.write_report(retrieved()),  # type: ignore[call-arg]
@@ -841,13 +841,13 @@ def test_it_is_refused_with_one_sentence(name: str) -> None:
 
 MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "fusion of rankings": (lambda: rb.rrf, "use rb.make_retriever('hybrid:minilm', chunks)"),  # type: ignore[attr-defined]
-    "a criterion of DeepEval": (lambda: rb.GEval, "use rb.Criterion(name, question)"),  # type: ignore[attr-defined]
+    "a criterion of DeepEval": (lambda: rb.GEval, "criteria=[rb.Criterion('politeness', "),  # type: ignore[attr-defined]
     "a list of measures": (lambda: rb.available_metrics, "use rb.measures()"),  # type: ignore[attr-defined]
     "contexts of a question": (lambda: data()[0].contexts, "use case.evidence"),
     "a run to write": (lambda: rb.write_run, "use rb.save(result, folder), which writes its run"),  # type: ignore[attr-defined]
     "results in one table": (lambda: rb.concat, "use rb.Results([a, b])"),  # type: ignore[attr-defined]
     "a vector store to make": (lambda: rb.VectorStore, "use rb.make_retriever('dense:minilm'"),  # type: ignore[attr-defined]
-    "a judge as a class": (lambda: rb.LLMJudge, "or rb.judge(answers, criterion, llm)"),  # type: ignore[attr-defined]
+    "a judge as a class": (lambda: rb.LLMJudge, "criteria=[rb.Criterion('politeness', "),  # type: ignore[attr-defined]
     "embeddings of a framework": (
         lambda: rb.HuggingFaceEmbeddings,  # type: ignore[attr-defined]
         "use rb.retrieval.load_embedder('minilm').encode(texts)",
@@ -935,7 +935,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "names to list": (lambda: rb.list_datasets, "use the command `ragbench list datasets`"),  # type: ignore[attr-defined]
     "the winner of a table": (
         lambda: rb.compare(frame(0.5), frame(0.9)).winner,
-        "the table has no column or attribute 'winner'; use table['decision']",
+        "'winner'; use rb.Results([a, b]).conclude() of two results, or table['decision']",
     ),
     "a column of a table by another word": (
         lambda: rb.compare(frame(0.5), frame(0.9)).significant,
@@ -985,7 +985,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "one document": (lambda: data().get_document("cats"), "use dataset.corpus[doc_id]"),  # type: ignore[attr-defined]
     "the summary of a table": (
         lambda: rb.compare(frame(0.5), frame(0.9)).summary(),
-        "use print(table)",
+        "use rb.Results([a, b]).conclude() of two results, or table['decision']",
     ),
     "a synonym in a longer name": (
         lambda: rb.compare(frame(0.5), frame(0.9)).mean_diff,
@@ -1003,7 +1003,10 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.Dataset.from_dict(CORPUS),  # type: ignore[attr-defined]
         "Dataset has no attribute 'from_dict'; did you mean 'from_dicts()'?",
     ),
-    "a measure in other case": (lambda: retrieved().NDCG, "use result['nDCG@10']"),
+    "a measure in other case": (
+        lambda: retrieved().NDCG,
+        "use result.mean('nDCG@10'), or result['nDCG@10']",
+    ),
     "a word of a longer name": (
         lambda: rb.paired_bootstrap,  # type: ignore[attr-defined]
         "module 'ragbench' has no attribute 'paired_bootstrap'; use rb.compare(a, b)",
@@ -1040,7 +1043,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "a field of an arm": (lambda: concluded().ties, "use conclusion.arms['name'].ties"),
     "the score of a criterion": (
         lambda: rb.Criterion("tone", question="Polite?").score("Hello"),  # type: ignore[attr-defined]
-        "use rb.judge(answers, criterion, llm)",
+        "use rb.evaluate(rows, judge='provider:model', criteria=[criterion])",
     ),
     "a name of a submodule": (lambda: index() and rb.rerank, "use rb.retrieval.rerank"),  # type: ignore[attr-defined]
     "a record as a dict": (lambda: data()[0].to_dict(), "use dataclasses.asdict(record)"),

@@ -129,15 +129,14 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
 
 
 def _values_of_measure(name: str) -> str:
-    """Return advice on how to read the values of a measure, such as "result['R@5'], or
-    result.measures"; "" if no measure has the name.
+    """Return advice on how to read the values of a measure, such as "result.mean('R@5'), or
+    result['R@5'] of each question"; "" if no measure has the name.
     """
     measure = expected_measure(name)
     if measure is None:
         return ""
-    if measure.judged:
-        return f"result[{measure.name!r}] where a judge was asked, or result.measures"
-    return f"result[{measure.name!r}], or result.measures"
+    condition = " where a judge was asked" if measure.judged else ""
+    return f"result.mean({measure.name!r}){condition}, or result[{measure.name!r}] of each question"
 
 
 @suggesting(
@@ -166,7 +165,7 @@ def _values_of_measure(name: str) -> str:
     **dict.fromkeys(
         ["mlflow", "wandb", "tensorboard"], "result.measures, a DataFrame, for the log"
     ),
-    metrics="result.measures",
+    metrics="result.mean('nDCG@10'), or result.measures, a table",
     **dict.fromkeys(
         ["filter", "where", "select", "filter_by"],
         "result.to_frame().query('`nDCG@10` < 0.5'), or result.failures",
@@ -174,8 +173,11 @@ def _values_of_measure(name: str) -> str:
     report="rb.write_report(result, 'report.html')",
     save="rb.save(result, folder)",
     **dict.fromkeys(["compare", "diff", "vs", "versus"], "rb.compare(other, result)"),
-    leaderboard="rb.load_results(folder).leaderboard()",
-    conclude="rb.load_results(folder).conclude()",
+    leaderboard="rb.Results([other, result]).leaderboard()",
+    **dict.fromkeys(
+        ["conclude", "conclusion", "decision", "headline"],
+        "rb.Results([other, result]).conclude()",
+    ),
     explore="rb.explore(result)",
     **dict.fromkeys(["best", "top_questions"], "result.to_frame().nlargest(10, 'nDCG@10')"),
     **dict.fromkeys(["case", "question"], "result[query_id], or result.cases"),
@@ -213,7 +215,7 @@ def _values_of_measure(name: str) -> str:
     to_json="rb.write_report(result, 'report.json')",
     loc="result[query_id], or result.to_frame().loc",
     describe="result.to_frame().describe(), or result.measures",
-    get="result['nDCG@10']",
+    get="result.mean('nDCG@10'), or result['nDCG@10'] of each question",
     **dict.fromkeys(["items", "values"], "result.mean().items(), or dict(result) of its columns"),
     **dict.fromkeys(["per_query", "per_question"], "result.to_frame(), or result.scores"),
     **dict.fromkeys(["results", "table"], "result.measures, or result.to_frame()"),
@@ -221,7 +223,7 @@ def _values_of_measure(name: str) -> str:
     export="rb.save(result, folder), or rb.write_report(result, 'report.html')",
     pass_rate="result.counts, of which passed, failed and undecided",
     passed_rate="result.counts, of which passed, failed and undecided",
-    metric="result['nDCG@10']",
+    metric="result.mean('nDCG@10'), or result['nDCG@10'] of each question",
     from_csv="rb.load_result(folder), or rb.compare('a.csv', 'b.csv') of files of other tools",
     load="rb.load_result(folder)",
 )

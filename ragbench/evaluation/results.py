@@ -70,7 +70,7 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
         ["to_frame", "to_pandas", "df"],
         "results.leaderboard(), with a row per configuration, or results.scores",
     ),
-    conclusion="results.conclude()",
+    **dict.fromkeys(["conclusion", "verdict", "headline", "next_step"], "results.conclude()"),
     decision="results.conclude().decision",
 )
 @refusing_operators("rb.compare(a, b)", "rb.Results([*first, *second])")
@@ -109,7 +109,10 @@ class Results(Sequence[Result], metaclass=Suggesting):
         self._comparisons: dict[tuple[Any, ...], pd.DataFrame] = {}  # by their options
         names = [result.name for result in self._results]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ConfigError(f"two results are named {twice[0]!r}; give each a different name")
+            raise ConfigError(
+                f"two results are named {twice[0]!r}; name them, as in "
+                "rb.Results({'k=3': first, 'k=5': second})"
+            )
 
     def __len__(self) -> int:
         return len(self._results)

@@ -17,7 +17,9 @@ from ragbench.registry import call_of_measure, expected_measure, find_measure, m
 
 _CALLS_OF_DECISIONS = MappingProxyType(
     dict.fromkeys(
-        "winner best choice better is_better is_significant reject".split(), "table['decision']"
+        "winner best choice better is_better is_significant reject conclusion verdict outcome headline summary "
+        "next_step recommendation".split(),
+        "rb.Results([a, b]).conclude() of two results, or table['decision']",
     )
 )
 _CALLS_OF_OTHER_LIBRARIES = MappingProxyType(
@@ -117,6 +119,8 @@ class ExplainedSeries(pd.Series):
         """Return a sentence for code that takes the column or row for a single value."""
         if len(self) == 1:
             return "this is a column or row with one value; use its item()"
+        if "value" in self.index:  # the row of a measure, whose other fields are no values of it
+            return "this is a row of a table, not one value; use row['value']"
         values = plural(len(self), "value")
         return f"this has {values}, not one; use its mean(), all() or any(), or a value by its name"
 
