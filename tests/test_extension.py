@@ -421,7 +421,7 @@ def test_a_wrong_retriever_is_refused_before_any_answer(
 
 def test_two_names_of_a_retriever_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"the system is 'bm25' and the retriever .* name one"):
-        rb.evaluate(DATA, "bm25", retriever=_Searches)  # type: ignore[arg-type]
+        rb.evaluate(DATA, "bm25", retriever=_Searches)
 
 
 def test_a_dataset_of_a_module_is_named_like_any_other(tmp_path: Path) -> None:

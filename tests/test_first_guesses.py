@@ -674,7 +674,7 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-QUESTIONS = pd.DataFrame(
+QUESTIONS: pd.DataFrame = pd.DataFrame(
     {
         "user_input": ["Where do cats sleep?"],
         "reference": ["Anywhere."],

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from ragbench.evaluation.targets import Targets
 from ragbench.judges import Criterion
 from ragbench.registry import Measure
-from ragbench.types import LLMLike
+from ragbench.types import Chunk, LLMLike, Retriever
 
 class EvaluationOptions(TypedDict, total=False):
     """The fields of `EvaluationSpec`."""
@@ -38,7 +38,7 @@ class EvaluationOptions(TypedDict, total=False):
 class PipelineOptions(EvaluationOptions, total=False):
     """What `evaluate` accepts: also the arguments of a `Pipeline`."""
 
-    retriever: str
+    retriever: str | Retriever | Callable[[Sequence[Chunk]], Retriever]
     index_text: str | Callable[..., Any]
     rewrite: str | Callable[..., Any]
     rewrite_llm: LLMLike

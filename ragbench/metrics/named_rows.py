@@ -163,7 +163,9 @@ class ExplainedFrame(pd.DataFrame):
         return ExplainedFrame
 
     def __repr__(self) -> str:
-        last_column = [str(name) for name in self.columns[-1:]]  # perhaps one that the user has added
+        last_column = [
+            str(name) for name in self.columns[-1:]
+        ]  # perhaps one that the user has added
         return frame_text(pd.DataFrame(self), always=last_column)
 
     def __getitem__(self, key: Any) -> Any:
