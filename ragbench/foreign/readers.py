@@ -7,13 +7,21 @@ import csv
 import gzip
 import io
 import re
+import warnings
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError, DataError, printable, require
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    DataWarning,
+    printable,
+    require,
+    warn_of_flaw,
+)
 from ragbench.files import COMPRESSED_ERRORS, JsonLineError, parse_json_or_lines
 from ragbench.foreign.cells import score_of
 from ragbench.foreign.inspect_logs import read_inspect_archive, rows_of_inspect_log
@@ -286,7 +294,7 @@ def _read_file(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
         return _rows_of_records(_parquet_records(content, path), source)
     if content.startswith(b"PK\x03\x04"):  # zip
         if _is_workbook(content, path):
-            return _rows_of_records(_workbook_records(content, path), source)
+            return _rows_of_workbook(content, path)
         return rows_of_inspect_log(read_inspect_archive(content, path)), ()  # the form .eval
     if content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<"):
         return rows_of_junit(content, source), ()
@@ -447,8 +455,45 @@ def _listed_array(cell: Any) -> Any:
     return cell.tolist() if is_array else cell
 
 
-def _workbook_records(content: bytes, path: Path) -> list[dict[str, Any]]:
-    """Return the rows of the first sheet of a workbook of Excel; `path` names it in errors.
+def _rows_of_workbook(content: bytes, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
+    """Return the scores in the first sheet of a workbook that holds scores, and the names of its columns.
+
+    Warn of further sheets with scores, which are left out.
+
+    Args:
+        content: the bytes of the file.
+        path: names the file in errors.
+
+    Raises:
+        DataError: the workbook is damaged, or no sheet holds scores; then the error is that of the first
+            sheet.
+        MissingExtraError: openpyxl is not installed.
+    """
+    scores_by_sheet: dict[str, tuple[list[Scored], tuple[str, ...]]] = {}
+    errors: list[DataError] = []
+    sheets = _workbook_sheets(content, path)
+    for name, records in sheets.items():
+        source = f"{path}, sheet {printable(name)!r}" if len(sheets) > 1 else str(path)
+        with warnings.catch_warnings():
+            if scores_by_sheet:  # this sheet will be left out, so its flaws do not matter
+                warnings.simplefilter("ignore", DataWarning)
+            try:
+                scores_by_sheet[name] = _rows_of_records(records, source)
+            except DataError as exc:
+                errors.append(exc)
+    if not scores_by_sheet:
+        raise errors[0]
+    chosen, *others = scores_by_sheet
+    warn_of_flaw(
+        f"{path}, sheets with scores",
+        f"left out because {printable(chosen)!r} is the first; save each as a file to compare it",
+        others,
+    )
+    return scores_by_sheet[chosen]
+
+
+def _workbook_sheets(content: bytes, path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each sheet of a workbook of Excel; `path` names it in errors.
 
     Raises:
         DataError: the workbook is damaged.
@@ -458,13 +503,16 @@ def _workbook_records(content: bytes, path: Path) -> list[dict[str, Any]]:
 
     require("openpyxl", "xlsx")
     try:
-        frame = pd.read_excel(io.BytesIO(content), dtype=object)
+        frames = pd.read_excel(io.BytesIO(content), sheet_name=None, dtype=object)
     except Exception as exc:  # a damaged file may raise anything
         raise DataError(f"{path} could not be read as a workbook: {printable(str(exc))}") from exc
-    records = []
-    for row in frame.to_dict("records"):
-        records.append({str(name): cell for name, cell in row.items()})
-    return records
+    sheets = {}
+    for sheet, frame in frames.items():
+        records = []
+        for row in frame.to_dict("records"):
+            records.append({str(name): cell for name, cell in row.items()})
+        sheets[str(sheet)] = records
+    return sheets
 
 
 def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:

@@ -491,6 +491,37 @@ def test_a_leaderboard_compares_all_systems_on_the_same_questions() -> None:
     assert arms["new"].mean - arms["old"].mean == pytest.approx(gains.mean(), abs=1e-12)
 
 
+def workbook(path: Path, **sheets: pd.DataFrame) -> Path:
+    with pd.ExcelWriter(path) as writer:
+        for name, frame in sheets.items():
+            frame.to_excel(writer, sheet_name=name, index=False)
+    return path
+
+
+def test_the_sheet_with_scores_is_read_whatever_its_place(tmp_path: Path) -> None:
+    notes = pd.DataFrame({"About": ["Run of 3 May", "with the new index"]})
+    path = workbook(tmp_path / "new.xlsx", notes=notes, scores=table(NEW))
+    assert contender(rb.compare(table(OLD), path)).difference == pytest.approx(GAIN, abs=1e-12)
+
+
+def test_further_sheets_with_scores_are_left_out_and_said(tmp_path: Path) -> None:
+    # a text among the scores of a sheet that is left out is no flaw of this comparison
+    other = table([*OLD[:-1], "good"])
+    path = workbook(tmp_path / "both.xlsx", new=table(NEW), old=other)
+    message = "sheets with scores: 1 left out because 'new' is the first; .* [(]first: 'old'[)]"
+    with pytest.warns(DataWarning, match=message) as warned:
+        conclusion = rb.compare(table(OLD), path)
+    assert len(warned) == 1
+    assert contender(conclusion).difference == pytest.approx(GAIN, abs=1e-12)
+
+
+def test_a_workbook_without_scores_names_its_sheet(tmp_path: Path) -> None:
+    notes = pd.DataFrame({"About": ["Run of 3 May"]})
+    path = workbook(tmp_path / "notes.xlsx", notes=notes, empty=pd.DataFrame())
+    with pytest.raises(DataError, match=r"notes\.xlsx, sheet 'notes': no column has ids"):
+        load_scores(path)
+
+
 def test_a_report_of_junit_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "tests.xml"
     path.write_text("<testsuite><testcase name='a'/></testsuite>", encoding="utf-8-sig")
