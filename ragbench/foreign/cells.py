@@ -26,6 +26,12 @@ _VERDICTS = {
     "correct": 1.0,
     "incorrect": 0.0,
 }
+_DIRECTIONS = {  # "True" of TruLens is "higher is better"
+    "true": True,
+    "false": False,
+    "maximize": True,
+    "minimize": False,
+}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
@@ -63,6 +69,16 @@ def score_of(cell: Any, *, decimal_comma: bool = False) -> float:
     """
     number = number_of(cell, decimal_comma=decimal_comma)
     return math.nan if number is None else number
+
+
+def direction_of(cell: Any) -> bool | None:
+    """Return True for a direction in which a higher score is better, False for one in which a lower is;
+    None for any other cell.
+
+    >>> direction_of(True), direction_of("minimize"), direction_of("north")
+    (True, False, None)
+    """
+    return _DIRECTIONS.get(str(cell).strip().casefold())
 
 
 def is_category(fields: Mapping[str, Any]) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import printable
-from ragbench.foreign.cells import is_blank, is_category, number_of
-from ragbench.foreign.score_columns import MEASURES, Record
+from ragbench.foreign.cells import direction_of, is_blank, is_category, number_of
+from ragbench.foreign.score_columns import MEASURES, Record, direction_column
 from ragbench.testsets.fields import column_name, read_cell
 
 _SCORES = (
@@ -37,7 +37,7 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
     """Return a record with its nested scores as separate columns, and the names of these columns.
 
     - A field such as `scores` holds an object or a list of scores, or the JSON text of one: each
-      score becomes a column.
+      score becomes a column. If it states its direction, this becomes the column "NAME direction".
     - Phoenix's columns `annotation_NAME_score`, `..._label` and `..._error` become one column NAME.
     - A field `result` that holds the record of one score gets the number of the score. It is not among
       the returned names: the caller judges it by its values, as any other column.
@@ -65,6 +65,8 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
                 for measure, score in named_scores(value).items():
                     if measure not in _TIMES:  # times are not scores
                         scores.setdefault(measure, score)
+                for measure, is_higher in stated_directions(value).items():
+                    flat.setdefault(direction_column(measure), is_higher)
                 continue
         if column == "result":
             value = _number_if_score(value)
@@ -145,6 +147,48 @@ def _scores_in_list(items: Sequence[Any]) -> dict[str, float]:
         if isinstance(item, Mapping) and measure_in(item) and "expectation" not in item:
             scores.setdefault(measure_in(item), score_in(item))
     return scores
+
+
+def stated_directions(value: Mapping[str, Any] | Sequence[Any]) -> dict[str, bool]:
+    """Return measure -> True if a higher score is better, for those of a list of named scores, or of one
+    named score, that state it (`_higher_is_better_in`).
+
+    >>> stated_directions([{"name": "harm", "score": 0.1, "direction": "minimize"}, {"name": "mrr", "score": 1}])
+    {'harm': False}
+    """
+    items = [value] if isinstance(value, Mapping) else value
+    directions: dict[str, bool] = {}
+    for item in items:
+        if isinstance(item, Mapping) and measure_in(item):
+            is_higher = _higher_is_better_in(item)
+            if is_higher is not None:
+                directions.setdefault(measure_in(item), is_higher)
+    return directions
+
+
+def _higher_is_better_in(item: Mapping[str, Any]) -> bool | None:
+    """Return True if a higher score is better, as the record of one score states it in `direction`, or by
+    whether its score passes a threshold; None if it states neither.
+
+    >>> _higher_is_better_in({"name": "tone", "score": 0.8, "threshold": 0.5, "success": True})
+    True
+    >>> _higher_is_better_in({"name": "jargon", "score": 0.8, "threshold": 0.5, "success": False})
+    False
+    """
+    by_field = {column_name(name): value for name, value in item.items()}
+    stated = direction_of(by_field.get("direction"))
+    if stated is not None:
+        return stated
+    threshold = number_of(by_field.get("threshold"))
+    passed = number_of(by_field.get("success"))
+    if threshold is None or passed not in (0.0, 1.0):
+        return None
+    score = score_in(item)
+    is_above = score > threshold
+    is_below = score < threshold
+    if not is_above and not is_below:  # equal, which passes in both directions, or one is missing
+        return None
+    return is_above == (passed == 1.0)
 
 
 def _is_score(item: Mapping[str, Any]) -> bool:

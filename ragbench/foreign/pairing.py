@@ -228,7 +228,10 @@ def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
             scores = {}
             for name, value in row.scores.items():
                 scores[first_spelling[_canonical(name)]] = value
-            rows.append(row._replace(scores=scores))
+            directions = {}
+            for name, is_higher in row.directions.items():
+                directions[first_spelling[_canonical(name)]] = is_higher
+            rows.append(row._replace(scores=scores, directions=directions))
         renamed.append(replace(table, rows=tuple(rows)))
     return renamed
 

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,7 @@ def scale_of(
     bounds: Mapping[str, Bounds],
     lower: Collection[str] = (),
     higher: Collection[str] = (),
+    stated: Mapping[str, bool] = MappingProxyType({}),
 ) -> Scale:
     """Return the scale of a measure: its bounds, and whether a higher value is better.
 
@@ -110,6 +112,7 @@ def scale_of(
         values: all values of all systems, NaN where one is missing.
         bounds: measure -> smallest and largest value, as declared; None without any.
         lower, higher: measures of which a lower, or a higher value is better, as declared.
+        stated: measure -> True if a higher value is better, as the files state.
 
     >>> scale_of("score", [0.0, 1.0, 0.5], bounds={}).bounds
     (0.0, 1.0)
@@ -121,7 +124,7 @@ def scale_of(
     """
     known_values = np.array(values, dtype=float)  # without missing ones
     known_values = known_values[~np.isnan(known_values)]
-    higher_is_better = _higher_is_better(measure, lower, higher)
+    higher_is_better = _higher_is_better(measure, lower, higher, stated)
     # declared bounds: the user knows better than any name
     if measure in bounds:
         low, high = bounds[measure]
@@ -229,12 +232,18 @@ def _finite(bound: float | None) -> float | None:
     return None if bound is None or math.isinf(bound) else float(bound)
 
 
-def _higher_is_better(measure: str, lower: Collection[str], higher: Collection[str]) -> bool:
-    """Return True if a higher value is better: as declared, as registered, else by the name."""
+def _higher_is_better(
+    measure: str, lower: Collection[str], higher: Collection[str], stated: Mapping[str, bool]
+) -> bool:
+    """Return True if a higher value is better: as declared, as the files state, as registered, else by
+    the name.
+    """
     if measure in lower:
         return False
     if measure in higher:
         return True
+    if measure in stated:
+        return stated[measure]
     registered = find_measure(measure)
     if registered is not None:
         return registered.higher_is_better

@@ -6,11 +6,13 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ragbench.errors import DataError, abridged, printable, warn_of_flaw
 from ragbench.folding import folded_words
 from ragbench.foreign.cells import (
+    direction_of,
     id_of,
     is_blank,
     is_category,
@@ -81,6 +83,7 @@ _NO_MEASURE_ENDS = (
     "_start_time",
     "_end_time",
     "_version",
+    "_direction",
 )
 # a name of a repeated run, such as "run 3" or "seed_42", not of a system
 _NUMBERED_RUN = re.compile(r"(run|rep|repeat|trial|try|seed|epoch)?[\s_#-]*\d+", re.IGNORECASE)
@@ -97,13 +100,15 @@ class Scored(NamedTuple):
     """The scores of one answer: measure -> value, NaN where the tool has none.
 
     A question that a system answered several times has several of these. `system` is "" in a table
-    of one system.
+    of one system. `directions` has the measures whose direction the file states: measure -> True if a
+    higher value is better.
     """
 
     query_id: str
     question: str
     scores: Mapping[str, float]
     system: str = ""
+    directions: Mapping[str, bool] = MappingProxyType({})
 
 
 @suggesting()
@@ -124,6 +129,26 @@ class ScoreTable:
     def measures(self) -> tuple[str, ...]:
         """Return the measures in the order of the file."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row.scores))
+
+    @property
+    def directions(self) -> dict[str, bool]:
+        """Return measure -> True if a higher value is better, for the measures whose direction the file
+        states, the same in all its rows.
+        """
+        return agreed_directions(row.directions for row in self.rows)
+
+
+def agreed_directions(sources: Iterable[Mapping[str, bool]]) -> dict[str, bool]:
+    """Return measure -> direction, for the measures of which no two sources state different directions.
+
+    >>> agreed_directions([{"harm": False, "tone": True}, {"harm": False, "tone": False}, {}])
+    {'harm': False}
+    """
+    stated: dict[str, set[bool]] = {}
+    for source in sources:
+        for measure, is_higher in source.items():
+            stated.setdefault(measure, set()).add(is_higher)
+    return {measure: True in found for measure, found in stated.items() if len(found) == 1}
 
 
 def scored_rows(
@@ -439,8 +464,28 @@ def _wide_rows(
         for measure, values in values_by_measure.items():
             scores[measure] = math.nan if is_failed else values[place]
         query_id, question = columns.identity(record)
-        rows.append(Scored(query_id, question, scores, columns.system(record)))
+        system = columns.system(record)
+        rows.append(Scored(query_id, question, scores, system, _directions_in(record, scores)))
     return rows
+
+
+def direction_column(measure: str) -> str:
+    """Return the name of the column that states the direction of a measure, as TruLens writes it.
+
+    >>> direction_column("Toxicity")
+    'Toxicity direction'
+    """
+    return f"{measure} direction"
+
+
+def _directions_in(record: Record, measures: Iterable[str]) -> dict[str, bool]:
+    """Return measure -> True if a higher value is better, for the measures whose direction a row states."""
+    directions = {}
+    for measure in measures:
+        is_higher = direction_of(record.get(direction_column(measure)))
+        if is_higher is not None:
+            directions[measure] = is_higher
+    return directions
 
 
 def _warn_of_texts(cells: Sequence[Any], decimal_comma: bool, where: str) -> None:

@@ -38,7 +38,7 @@ from ragbench.foreign.scales import (
     is_known_measure,
     scale_of,
 )
-from ragbench.foreign.score_columns import VALUES, Scored, ScoreTable
+from ragbench.foreign.score_columns import VALUES, Scored, ScoreTable, agreed_directions
 from ragbench.registry import declared, higher_is_better, named_among
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import compare_all, with_interval
@@ -104,7 +104,8 @@ def conclude_tables(
             for table in tables
         )
         raise ComparisonError(f"no measure in common: {lists}")
-    scales = _scales_of_measures(paired, bounds or {}, lower, higher)
+    stated = agreed_directions(table.directions for table in tables)
+    scales = _scales_of_measures(paired, bounds or {}, lower, higher, stated)
     # numbers that describe the questions; found before `declared`, which makes every measure a
     # known one
     properties = _question_properties(paired)
@@ -173,7 +174,11 @@ def _with_baseline_first(tables: Sequence[ScoreTable], baseline: str) -> list[Sc
 
 
 def _scales_of_measures(
-    paired: PairedTables, bounds: Mapping[str, Any], lower: Collection[str], higher: Collection[str]
+    paired: PairedTables,
+    bounds: Mapping[str, Any],
+    lower: Collection[str],
+    higher: Collection[str],
+    stated: Mapping[str, bool],
 ) -> dict[str, Scale]:
     """Return measure -> its scale: its bounds, and whether a higher value is better.
 
@@ -184,6 +189,7 @@ def _scales_of_measures(
         paired: the scores of all systems.
         bounds: measure -> (low, high), as the user declares them.
         lower, higher: measures of which the user declares that a lower, or a higher value is better.
+        stated: measure -> True if a higher value is better, as the files state.
 
     Raises:
         ConfigError: a declared measure is not in the tables, or a value lies outside of its bounds.
@@ -201,6 +207,7 @@ def _scales_of_measures(
             bounds=known_bounds,
             lower=known_lower,
             higher=known_higher,
+            stated=stated,
         )
     return scales
 

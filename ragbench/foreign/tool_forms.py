@@ -15,7 +15,7 @@ from typing import Any
 from ragbench.errors import DataError, printable, warn_of_flaw
 from ragbench.foreign.cells import id_of, is_blank, number_of, question_of, score_of
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
-from ragbench.foreign.nested_scores import measure_in, named_scores, score_in
+from ragbench.foreign.nested_scores import measure_in, named_scores, score_in, stated_directions
 from ragbench.foreign.score_columns import Record, Scored
 from ragbench.testsets.fields import QUESTIONS, column_name
 
@@ -49,7 +49,8 @@ def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
     for case in _deepeval_cases(value):
         # versions of DeepEval spell the fields in snake case or in camel case
         by_field = {column_name(name): part for name, part in case.items()}
-        scores = named_scores(by_field.get("metrics_data") or [])
+        metrics = by_field.get("metrics_data") or []
+        scores = named_scores(metrics)
         if scores:
             # if a metric could not be computed, DeepEval sets success to false; here it is missing
             is_complete = not any(map(math.isnan, scores.values()))
@@ -58,7 +59,9 @@ def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
         question = by_field.get("input")
         if not question and isinstance(by_field.get("turns"), list):  # a conversation
             question = by_field["turns"]
-        rows.append(Scored(id_of(by_field.get("name")), question_of(question), scores))
+        query_id = id_of(by_field.get("name"))
+        row = Scored(query_id, question_of(question), scores, directions=stated_directions(metrics))
+        rows.append(row)
     return rows
 
 

@@ -956,6 +956,70 @@ def test_a_damaged_export_is_read_or_refused_in_one_sentence(
             assert "\n" not in refusal_of(file), cell
 
 
+def deepeval_of(name: str, scores: list[float], passes: Callable[[float], bool]) -> dict[str, Any]:
+    cases = []
+    for i, score in enumerate(scores):
+        metric = {"name": name, "score": score, "threshold": 0.5, "success": passes(score)}
+        cases.append({"name": f"case_{i}", "input": f"Hill {i}?", "metricsData": [metric]})
+    return {"testCases": cases}
+
+
+@pytest.mark.parametrize(
+    ("name", "passes", "decision"),
+    [
+        ("Jargon", lambda score: score <= 0.5, "worse"),  # a metric of one's own
+        ("Jargon", lambda score: score >= 0.5, "better"),
+        ("No Toxicity [GEval]", lambda score: score >= 0.5, "better"),
+        ("Hallucination", lambda score: score <= 0.5, "worse"),
+    ],
+)
+def test_the_direction_of_a_metric_of_deepeval_is_that_of_its_threshold(
+    name: str, passes: Callable[[float], bool], decision: str
+) -> None:
+    scores = [i / 30 for i in range(20)]
+    before = deepeval_of(name, scores, passes)
+    after = deepeval_of(name, [score + 0.3 for score in scores], passes)
+    assert rb.compare(before, after, measure=name).decision == decision
+    # what the user declares decides over what the files state
+    assert rb.compare(before, after, measure=name, lower=name).decision == "worse"
+
+
+def test_files_that_state_different_directions_leave_it_to_the_name() -> None:
+    scores = [i / 30 for i in range(20)]
+    before = deepeval_of("Jargon", scores, lambda score: score <= 0.5)
+    after = deepeval_of("Jargon", [score + 0.3 for score in scores], lambda score: score >= 0.5)
+    assert rb.compare(before, after, measure="Jargon").decision == "better"
+
+
+@pytest.mark.parametrize(("direction", "decision"), [(True, "better"), (False, "worse")])
+def test_trulens_states_the_direction_of_a_feedback(
+    direction: bool, decision: str, tmp_path: Path
+) -> None:
+    paths = []
+    for gain in (0.0, 0.3):
+        frame = pd.DataFrame({"input": [f"Hill {i}?" for i in range(20)]})
+        frame["Jargon"] = [i / 30 + gain for i in range(20)]
+        frame["Jargon direction"] = direction
+        frame["Jargon feedback cost in USD"] = 0.001
+        paths.append(tmp_path / f"{gain}.csv")
+        frame.to_csv(paths[-1], index=False)
+    conclusion = rb.compare(*paths)
+    assert (conclusion.measure, conclusion.decision) == ("Jargon", decision)
+    assert "direction" not in str(conclusion)
+
+
+def test_phoenix_states_the_direction_of_a_score() -> None:
+    tables = []
+    for gain in (0.0, 0.3):
+        rows = []
+        for i in range(20):
+            score = {"name": "jargon", "score": i / 30 + gain, "direction": "minimize"}
+            rows.append({"input": f"Hill {i}?", "jargon_score": json.dumps(score)})
+        tables.append(rows)
+    conclusion = rb.compare(*tables)
+    assert (conclusion.measure, conclusion.decision) == ("jargon", "worse")
+
+
 def test_verdicts_in_place_of_scores_are_stated(tmp_path: Path) -> None:
     before, after = scores_of("A"), scores_of("B")
     old, new = openai_items(tmp_path / "old", before), openai_items(tmp_path / "new", after)
