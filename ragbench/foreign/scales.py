@@ -45,9 +45,12 @@ _AT_A_DEPTH = re.compile(
 )
 _LOWER = (
     "latency cost costs price tokens token duration runtime seconds ms usd error errors perplexity loss "
-    "toxicity hallucination hallucinations bias wer cer ter distance leakage"
+    "toxicity hallucination hallucinations bias wer cer ter distance leakage harmfulness maliciousness "
+    "brier mae mse rmse nll ppl"
 ).split()
-_LOWER_NAMES = ("noise_sensitivity", "response_time", "execution_time", "time", "total_time")
+_LOWER_NAMES = (
+    "noise_sensitivity response_time execution_time time total_time bits_per_byte"
+).split()
 _AMOUNTS = (
     "latency cost costs price tokens token duration runtime seconds ms usd time length chars words count "
     "num n_calls calls"

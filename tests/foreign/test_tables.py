@@ -221,6 +221,15 @@ def test_bounds_are_known_declared_or_assumed() -> None:
         assert scaled == pytest.approx(10 * getattr(contender(assumed), name), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "name",
+    "brier_score harmfulness maliciousness rmse bits_per_byte word_perplexity Toxicity wer".split(),
+)
+def test_a_lower_value_is_better_by_the_name(name: str) -> None:
+    tables = [frame.rename(columns={"score": name}) for frame in (table(OLD), table(NEW))]
+    assert rb.compare(*tables).decision == "worse"
+
+
 def test_a_declaration_ends_with_its_comparison() -> None:
     tens = [table(np.array(scores) * 10) for scores in (OLD, NEW)]
     rb.compare(*tens, bounds={"score": (0, 10)}, lower="score")
