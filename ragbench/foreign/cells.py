@@ -179,10 +179,49 @@ def _question_of_fields(fields: Mapping[Any, Any]) -> str:
 def _question_of_messages(messages: list[Any]) -> str:
     """Return the content of the last message of a user; if there is none, the list as JSON."""
     for message in reversed(messages):
-        if isinstance(message, Mapping) and message.get("role", "user") == "user":
+        if _is_of_user(message):
             content = message.get("content")
             if isinstance(content, str):
                 return content.strip()
             if content is not None:
                 return json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return json.dumps(messages, sort_keys=True, default=str, ensure_ascii=False)
+
+
+def _is_of_user(message: Any) -> bool:
+    """Return True for a message of a user. Its field `role` names who wrote it, or `type`, as in ragas and
+    LangChain; without both, it is taken for a user's.
+    """
+    if not isinstance(message, Mapping):
+        return False
+    return message.get("role", message.get("type", "user")) in ("user", "human")
+
+
+def user_messages(cell: Any) -> list[Any]:
+    """Return what a user wrote in a conversation, the contents of all messages; [] for another input.
+
+    >>> user_messages([{"type": "human", "content": "Why?"}, {"type": "ai", "content": "So."}])
+    ['Why?']
+    """
+    if isinstance(cell, str):
+        cell = read_cell(_unquoted(cell.strip()))
+    if isinstance(cell, Mapping):
+        cell = cell.get("messages")
+    if not isinstance(cell, list):
+        return []
+    return [message.get("content") for message in cell if _is_of_user(message)]
+
+
+def input_of(cell: Any) -> str:
+    """Return a whole input as JSON: what the user wrote in a conversation, or the fields of an object; ""
+    for a text, which is the question itself.
+
+    >>> input_of({"question": "Why?", "context": "A hill."}), input_of("Why?")
+    ('{"context": "A hill.", "question": "Why?"}', '')
+    """
+    whole_input = user_messages(cell) or cell
+    if isinstance(whole_input, str):
+        whole_input = read_cell(_unquoted(whole_input.strip()))
+    if not isinstance(whole_input, Mapping | list):
+        return ""
+    return json.dumps(whole_input, sort_keys=True, default=str, ensure_ascii=False)

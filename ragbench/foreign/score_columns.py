@@ -14,11 +14,13 @@ from ragbench.folding import folded_words
 from ragbench.foreign.cells import (
     direction_of,
     id_of,
+    input_of,
     is_blank,
     is_category,
     number_of,
     question_of,
     score_of,
+    user_messages,
 )
 from ragbench.hints.attributes import suggesting
 from ragbench.testsets import fields
@@ -193,6 +195,8 @@ def scored_rows(
             f"{source}: no column holds scores, which are numbers, true or false, or pass or fail; "
             f"found {listed(columns.names)}"
         )
+    if columns.question and not columns.ids:
+        rows = with_ids_of_inputs(rows, [record.get(columns.question) for record in records])
     return with_reliable_ids(rows)
 
 
@@ -225,6 +229,31 @@ def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
     if is_reliable:
         return list(rows)
     return [row._replace(query_id="") if row.question else row for row in rows]
+
+
+def with_ids_of_inputs(rows: Sequence[Scored], inputs: Sequence[Any]) -> list[Scored]:
+    """Return rows without ids with their whole inputs as ids, if the question alone does not identify
+    them; else unchanged.
+
+    A question does not identify a row if two inputs with it differ: in a variable such as its context, or
+    in what the user wrote before it. In the second case the question becomes all that the user wrote.
+
+    Args:
+        rows: the scores of the answers, without ids.
+        inputs: the input of each row: a text, an object, or the messages of a conversation.
+    """
+    first_input: dict[str, str] = {}  # folded question -> its first input, folded
+    is_unique = True
+    for row, cell in zip(rows, inputs, strict=True):
+        words = folded_words(input_of(cell))
+        is_unique = is_unique and words == first_input.setdefault(folded_words(row.question), words)
+    if is_unique:
+        return list(rows)
+    identified = []
+    for row, cell in zip(rows, inputs, strict=True):
+        question = "\n".join(map(str, user_messages(cell))) or row.question
+        identified.append(row._replace(query_id=input_of(cell), question=question))
+    return identified
 
 
 class _Columns:

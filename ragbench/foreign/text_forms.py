@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from ragbench.errors import DataError, abridged, printable
 from ragbench.foreign.cells import number_of, question_of, score_of
-from ragbench.foreign.score_columns import Scored
+from ragbench.foreign.score_columns import Scored, with_ids_of_inputs
 from ragbench.registry import find_measure
 from ragbench.testsets.fields import read_cell
 
@@ -142,6 +142,7 @@ def rows_of_promptfoo_table(
     n_variables = groups[0].start
     systems = _prompt_names([names[group.start] for group in groups])
     scored = []
+    inputs = []
     for cells in rows:
         variables = dict(zip(names[:n_variables], cells, strict=False))
         question = _question_of_variables(variables)
@@ -150,7 +151,8 @@ def rows_of_promptfoo_table(
             if cells_of_prompt["Status"]:
                 scores = _promptfoo_scores(cells_of_prompt)
                 scored.append(Scored("", question, scores, system))
-    return scored
+                inputs.append(variables)
+    return with_ids_of_inputs(scored, inputs)
 
 
 def _question_of_variables(variables: dict[str, str]) -> str:

@@ -16,7 +16,7 @@ from ragbench.errors import DataError, printable, warn_of_flaw
 from ragbench.foreign.cells import id_of, is_blank, number_of, question_of, score_of
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
 from ragbench.foreign.nested_scores import measure_in, named_scores, score_in, stated_directions
-from ragbench.foreign.score_columns import Record, Scored
+from ragbench.foreign.score_columns import Record, Scored, with_ids_of_inputs
 from ragbench.testsets.fields import QUESTIONS, column_name
 
 
@@ -103,6 +103,8 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
         if len(prompts) > 1:
             system += f", prompt {id_of(row.get('promptIdx'))}"
         rows.append(Scored(query_id, question, _scores_of_promptfoo(row), system))
+    if not any(row.query_id for row in rows):
+        rows = with_ids_of_inputs(rows, [_variables_of_promptfoo(row) for row in results])
     systems = {row.system for row in rows}
     if len(systems) > 1:
         return rows
@@ -112,17 +114,26 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
 def _question_of_promptfoo(row: Record) -> tuple[str, str]:
     """Return the id and the question of a row of promptfoo.
 
-    The question is the variables of the test, and the id is "": a repeated test has the same variables,
+    The question is in the variables of the test, and the id is "": a repeated test has the same variables,
     but another number (testIdx) each time. For a test without variables, the id is its number and the
     question its description.
     """
-    case = row.get("testCase")
-    if not isinstance(case, Mapping):
-        case = {}
-    variables = row.get("vars") or case.get("vars")
+    variables = _variables_of_promptfoo(row)
     if variables:
         return "", question_of(variables)
-    return id_of(row.get("testIdx")), question_of(case.get("description", ""))
+    description = _test_of_promptfoo(row).get("description", "")
+    return id_of(row.get("testIdx")), question_of(description)
+
+
+def _test_of_promptfoo(row: Record) -> Record:
+    """Return the test in a row of promptfoo; {} without one."""
+    case = row.get("testCase")
+    return case if isinstance(case, Mapping) else {}
+
+
+def _variables_of_promptfoo(row: Record) -> Any:
+    """Return the variables of the test in a row of promptfoo; None, or an empty object, without any."""
+    return row.get("vars") or _test_of_promptfoo(row).get("vars")
 
 
 def _scores_of_promptfoo(row: Record) -> dict[str, float]:

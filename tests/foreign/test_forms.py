@@ -956,6 +956,57 @@ def test_a_damaged_export_is_read_or_refused_in_one_sentence(
             assert "\n" not in refusal_of(file), cell
 
 
+def promptfoo_rows(scores: list[float], contexts: list[str]) -> dict[str, Any]:
+    """Ten questions, each with every context, in an order that differs by the number of scores."""
+    rows = []
+    for i, score in enumerate(scores):
+        variables = {"question": f"Hill {i % 10}?", "context": contexts[i // 10]}
+        rows.append({"vars": variables, "testIdx": i, "score": score, "success": True})
+    return {"results": {"version": 3, "results": rows}}
+
+
+def test_tests_of_promptfoo_that_share_a_question_are_two_questions() -> None:
+    before = [i / 40 for i in range(20)]
+    after = [i / 40 + (i % 3) / 10 for i in range(20)]
+    reverse = promptfoo_rows([*after[10:], *after[:10]], ["b", "a"])
+    conclusion = rb.compare(promptfoo_rows(before, ["a", "b"]), reverse, measure="score")
+    [arm] = [arm for arm in conclusion.arms if arm.name != conclusion.baseline]
+    assert (conclusion.n, arm.ties) == (20, 7)
+    assert arm.difference == pytest.approx(sum(i % 3 for i in range(20)) / 200, abs=1e-12)
+    assert arm.n_independent == 10  # questions of the same words are one observation
+
+
+def test_contexts_that_differ_by_system_leave_the_question_to_pair() -> None:
+    scores = [i / 40 for i in range(20)]
+    tables = [promptfoo_rows(scores, ["a", "b"]), promptfoo_rows(scores, ["c", "d"])]
+    conclusion = rb.compare(*tables, measure="score")
+    assert conclusion.n == conclusion.total == 10
+    assert any("Runs of one question count as one" in line for line in conclusion.evidence)
+
+
+def conversations(path: Path, scores: list[float], reply: str) -> Path:
+    rows = []
+    for i, score in enumerate(scores):
+        messages = [
+            {"content": f"A plant for hill {i}.", "type": "human"},
+            {"content": reply, "type": "ai"},
+            {"content": "Thanks.", "type": "human"},
+            {"content": "Anything else?", "type": "ai"},
+        ]
+        rows.append({"user_input": messages, "agent_goal_accuracy": score})
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+def test_conversations_of_ragas_are_paired_by_what_their_users_wrote(tmp_path: Path) -> None:
+    before = conversations(tmp_path / "a.csv", [i / 40 for i in range(20)], "A fern.")
+    after = conversations(tmp_path / "b.csv", [i / 40 + 0.1 for i in range(20)], "An oak.")
+    conclusion = rb.compare(before, after)
+    arm = conclusion.arms["b"]
+    assert conclusion.n == conclusion.total == arm.n_independent == 20
+    assert arm.difference == pytest.approx(0.1, abs=1e-12)
+
+
 def deepeval_of(name: str, scores: list[float], passes: Callable[[float], bool]) -> dict[str, Any]:
     cases = []
     for i, score in enumerate(scores):
