@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -478,6 +479,7 @@ def _pairing_notes(paired: PairedTables, scale: Scale) -> list[str]:
     if scale.assumed:
         notes.append(f"{scale.assumed}.")
     notes += _verdicts_among_scores(paired, scale.measure)
+    notes += _different_units(paired, scale.measure)
     return notes
 
 
@@ -498,6 +500,29 @@ def _verdicts_among_scores(paired: PairedTables, measure: str) -> list[str]:
     return [
         f"{measure} is 0 or 1 in {', '.join(binary)} and has other values in {', '.join(graded)}: check "
         "that it means the same in both."
+    ]
+
+
+def _different_units(paired: PairedTables, measure: str) -> list[str]:
+    """State that some systems have fractions of a measure and the others mostly values above 1, which may
+    be percentages. Of amounts, such as seconds, [] is returned: they may differ so.
+    """
+    if is_amount(measure):
+        return []
+    with_fractions: list[str] = []  # systems
+    above_one: list[str] = []
+    for name, values in paired.values.items():
+        known = list(values.get(measure, {}).values())
+        are_in_unit = all(0.0 <= value <= 1.0 for value in known)
+        if are_in_unit and any(0.0 < value < 1.0 for value in known):
+            with_fractions.append(name)
+        elif known and median(known) > 1.0:
+            above_one.append(name)
+    if not with_fractions or not above_one:
+        return []
+    return [
+        f"{measure} is from 0 to 1 in {', '.join(with_fractions)} and mostly above 1 in "
+        f"{', '.join(above_one)}: check that both have the same unit, as percentages are no fractions."
     ]
 
 

@@ -531,6 +531,15 @@ def test_a_workbook_without_scores_names_its_sheet(tmp_path: Path) -> None:
         load_scores(path)
 
 
+def test_percentages_next_to_fractions_are_said() -> None:
+    percentages = table(np.array(OLD) * 100)
+    note = "score is from 0 to 1 in B and mostly above 1 in A: check that both have the same unit"
+    assert any(note in line for line in rb.compare(percentages, table(NEW)).evidence)
+    assert not any("unit" in line for line in rb.compare(table(OLD), table(NEW)).evidence)
+    seconds = [frame.rename(columns={"score": "latency"}) for frame in (percentages, table(NEW))]
+    assert not any("unit" in line for line in rb.compare(*seconds).evidence)
+
+
 def test_a_report_of_junit_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "tests.xml"
     path.write_text("<testsuite><testcase name='a'/></testsuite>", encoding="utf-8-sig")
