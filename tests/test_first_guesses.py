@@ -654,6 +654,22 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.sweep(dataset(), {"retriever": ["bm25"], "k": [3, 5]}),  # type: ignore[call-arg,arg-type]
         "with two axes rb.Results({f'{name}, k={k}': rb.evaluate(data, name, k=k) for name in ",
     ),
+    "several values of an option": (
+        lambda: rb.evaluate(dataset(), "bm25", k=[3, 5]),  # type: ignore[arg-type]
+        "write rb.Results({f'k={x}': rb.evaluate(data, 'bm25', k=x) for x in [3, 5]})",
+    ),
+    "a dataset in hand in a grid": (
+        lambda: rb.sweep({"fixed": {"dataset": dataset()}, "axes": {"k": [3, 5]}}),
+        "write rb.testsets.save_dataset(data, folder), and this folder as the dataset",
+    ),
+    "a measure of several results": (
+        lambda: results().ndcg_at_10,
+        "use results.leaderboard('nDCG@10')",
+    ),
+    "results by their names": (
+        lambda: rb.Results(old=result(), new=result()),  # type: ignore[call-arg]
+        "or rb.Results({'old': a, 'new': b})",
+    ),
     "a grid without its sections": (
         lambda: rb.sweep({"retriever": ["bm25"]}),
         "is in [axes], as in {'axes': {'retriever': ['bm25']}}",

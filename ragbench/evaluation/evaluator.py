@@ -154,6 +154,7 @@ def evaluate(
         if isinstance(retriever, str):
             system = retriever
             of_pipeline.pop("retriever", None)
+    _refuse_lists(of_pipeline, system)
     if "embedder" in options:
         _check_retriever_names_embedder(system, options["embedder"])
     plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**of_evaluation))
@@ -241,6 +242,19 @@ def _refuse_options_as_systems(systems: Mapping[str, Any]) -> None:
                 f"system {name!r} is a dict of options; call rb.evaluate(data, {name!r}, {options}) "
                 "for each system, or rb.sweep(grid)"
             )
+
+
+def _refuse_lists(of_pipeline: Mapping[str, Any], system: Any) -> None:
+    """Raise ConfigError if an option of the pipeline is a list: several values, for which a call is named."""
+    arguments = "data, system"
+    if isinstance(system, str):
+        arguments = f"data, {system!r}" if system else "data"  # "": a retriever is an option
+    for name, value in of_pipeline.items():
+        if not isinstance(value, list):
+            continue
+        evaluation = f"rb.evaluate({arguments}, {name}=x)"
+        call = f"rb.Results({{f'{name}={{x}}': {evaluation} for x in {value!r}}})"
+        raise ConfigError(f"{name} is {value!r}; a system has one value; for several write {call}")
 
 
 def _check_retriever_names_embedder(retriever: Any, embedder: Any) -> None:

@@ -35,7 +35,7 @@ from ragbench.systems.named_systems import (
     names_own_retriever,
     pipeline_options,
 )
-from ragbench.types import Answer, Completion, Judgement
+from ragbench.types import Answer, Completion, Dataset, Judgement
 
 WHERE = ("results_dir",)
 """Parameters that set where results are written. They change no number and are not part of a
@@ -108,7 +108,9 @@ def typed(name: str, value: Any, types: Sequence[type]) -> Any:
     if not types or type(value) in types:
         return value
     hint = ""
-    if isinstance(value, list) and value and str in types:
+    if isinstance(value, Dataset):
+        hint = ": write rb.testsets.save_dataset(data, folder), and this folder as the dataset"
+    elif isinstance(value, list) and value and str in types:
         hint = f": write {','.join(map(str, value))!r}"
     raise ConfigError(
         f"{name} is {value!r}; expected {' or '.join(_WORDS[kind] for kind in types)}{hint}"

@@ -29,7 +29,13 @@ from ragbench.hints.expected_options import OF_COMPARISONS
 from ragbench.hints.values import check_reader, explaining_values
 from ragbench.metrics.named_rows import PropertyTable
 from ragbench.metrics.tidy import score_frame
-from ragbench.registry import find_measure, higher_is_better, leaderboard_measures, named_among
+from ragbench.registry import (
+    expected_measure,
+    find_measure,
+    higher_is_better,
+    leaderboard_measures,
+    named_among,
+)
 from ragbench.statistics.comparison import (
     means,
     printed_as,
@@ -44,9 +50,17 @@ _COSTS = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
 _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500tok"}
 
 
+def _leaderboard_by(name: str) -> str:
+    """Return the call that ranks results by the measure that a name means; "" if it means none."""
+    measure = expected_measure(name)
+    return "" if measure is None else f"results.leaderboard({measure.name!r})"
+
+
 @suggesting(
     "results.leaderboard()",
-    "rb.Results([a, b]), rb.load_results(folder), or rb.evaluate(data, {'old': system, 'new': other})",
+    "rb.Results([a, b]) or rb.Results({'old': a, 'new': b}), rb.load_results(folder), or rb.evaluate(data, "
+    "{'old': system, 'new': other})",
+    _leaderboard_by,
     load="rb.load_results(folder)",
     plot="rb.write_report(results, 'report.html')",
     report="rb.write_report(results, 'report.html')",
@@ -64,7 +78,7 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     ),
     **{name: f"results.scores.{name}" for name in "groupby pivot pivot_table melt unstack".split()},
     diagnosis="results.diagnoses",
-    measures="results['name'].measures",
+    **dict.fromkeys(["measures", "metrics"], "results.leaderboard(), or results['name'].measures"),
     summary="print(results.conclude())",
     **dict.fromkeys(
         ["to_frame", "to_pandas", "df"],
