@@ -40,6 +40,8 @@ SYSTEMS = (
     "run_name dataset_run_name run_tag model model_name provider app_name app_version app_id pipeline "
     "retriever method approach engine candidate run"
 ).split()
+TASKS = "task task_name dataset dataset_name benchmark subset subtask suite".split()
+"""Columns that name a part of the questions; each part may number its questions from 0."""
 REPEATS = (
     "epoch repeat repetition repetition_number repeat_index trial attempt iteration replicate run_number "
     "run_index run seed sample_index sample_number fold"
@@ -270,6 +272,7 @@ class _Columns:
         ids: the columns that identify a question, the most reliable first.
         whole_number_ids: those of them whose ids are all written like "3.0".
         question: the column with the text of the question, or with the inputs of a record.
+        task: of a table without questions, the column of tasks that have ids in common.
         errors, status: the columns by which a row is of an answer that failed.
         value, measure: of a table with a row per question and measure.
         systems: the columns that name several systems.
@@ -294,6 +297,7 @@ class _Columns:
         questions = self._columns_with_values((*fields.QUESTIONS, "questions", "queries"))
         inputs = [name for name in self.names if _is_input(name)]
         self.question = [*questions, *inputs, ""][0]  # the first one, "" if there is none
+        self.task = self._task_column()
         self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
         self.status = self.by_field.get("status", "")
         self.value = [*self._columns_with_values(VALUES), ""][0]
@@ -317,6 +321,22 @@ class _Columns:
         """Return True if all ids of a column are texts such as "3.0"; blank cells do not count."""
         ids = [id_of(record.get(column)) for record in self.records]
         return all(_WHOLE_NUMBER.fullmatch(query_id) for query_id in ids if query_id)
+
+    def _task_column(self) -> str:
+        """Return the column of tasks of which two have an id in common; "" without one.
+
+        In a table with questions, these show whether an id identifies a question
+        (`with_reliable_ids`), so "" is returned.
+        """
+        if self.question:
+            return ""
+        for column in self._columns_with_values(TASKS):
+            first_task: dict[str, str] = {}  # id -> the task of its first row
+            for record in self.records:
+                query_id, task = self._first_id(record), id_of(record.get(column))
+                if query_id and first_task.setdefault(query_id, task) != task:
+                    return column
+        return ""
 
     def _measure_column(self) -> str:
         """Return the column with the names of measures in a table with a row per question and measure;
@@ -389,12 +409,18 @@ class _Columns:
         return True
 
     def identity(self, record: Record) -> tuple[str, str]:
-        """Return the id and the question of a row; "" without one. The most reliable id column that the
-        row fills counts.
+        """Return the id and the question of a row; "" without one. The id is "TASK/ID" in a table whose
+        tasks have ids in common.
         """
-        query_id = next(filter(None, (self._id_in(record, name) for name in self.ids)), "")
+        query_id = self._first_id(record)
+        if self.task and query_id:
+            query_id = f"{id_of(record.get(self.task))}/{query_id}"
         question = question_of(record.get(self.question)) if self.question else ""
         return query_id, question
+
+    def _first_id(self, record: Record) -> str:
+        """Return the id in the most reliable id column that a row fills; "" without one."""
+        return next(filter(None, (self._id_in(record, name) for name in self.ids)), "")
 
     def _id_in(self, record: Record, column: str) -> str:
         """Return the id in a column of ids, "3" for "3.0" in a column of whole numbers; "" without one."""

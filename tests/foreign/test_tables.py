@@ -540,6 +540,19 @@ def test_percentages_next_to_fractions_are_said() -> None:
     assert not any("unit" in line for line in rb.compare(*seconds).evidence)
 
 
+def test_tasks_that_number_their_questions_alike_are_not_runs() -> None:
+    tasks = ["maths"] * 20 + ["prose"] * 20
+    ids = [*range(20), *range(20)]
+    before = by_id(OLD, ids).assign(task=tasks)
+    after = by_id(NEW, ids).assign(task=tasks).sample(frac=1, random_state=1)
+    conclusion = rb.compare(before, after)
+    assert conclusion.n == contender(conclusion).n == N
+    assert contender(conclusion).difference == pytest.approx(GAIN, abs=1e-12)
+    # ids that no two tasks have in common stay as they are
+    [kept] = load_scores(by_id(OLD, range(N)).assign(task=tasks))
+    assert [row.query_id for row in kept.rows] == [str(i) for i in range(N)]
+
+
 def test_a_report_of_junit_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "tests.xml"
     path.write_text("<testsuite><testcase name='a'/></testsuite>", encoding="utf-8-sig")
