@@ -26,6 +26,8 @@ _VERDICTS = {
     "correct": 1.0,
     "incorrect": 0.0,
 }
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's grades and their values: correct, partially correct, incorrect, no answer."""
 _DIRECTIONS = {  # "True" of TruLens is "higher is better"
     "true": True,
     "false": False,

@@ -14,11 +14,9 @@ from typing import Any
 
 from ragbench.errors import DataError, printable, require
 from ragbench.files import COMPRESSED_ERRORS, parse_json
-from ragbench.foreign.cells import id_of, question_of, score_of
+from ragbench.foreign.cells import GRADES, id_of, question_of, score_of
 from ragbench.foreign.score_columns import Scored
 
-_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""Inspect's grades and their values: correct, partially correct, incorrect, no answer."""
 _ZSTANDARD = 93  # the number of the compression in zip files
 _NAME_LENGTH_AT = 26  # position of the name's length in the header before a file
 _MAX_BYTES = 1_000_000_000  # of a file in the archive
@@ -188,6 +186,6 @@ def _scores_of_sample(sample: Mapping[str, Any]) -> dict[str, float]:
 
 def _value_of_grade(value: Any) -> float:
     """Return a number or grade as a number; NaN for any other value."""
-    if isinstance(value, str) and value in _LETTERS:
-        return _LETTERS[value]
+    if isinstance(value, str) and value in GRADES:
+        return GRADES[value]
     return score_of(value)

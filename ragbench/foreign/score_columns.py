@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ragbench.errors import DataError, abridged, printable, warn_of_flaw
 from ragbench.folding import folded_words
 from ragbench.foreign.cells import (
+    GRADES,
     direction_of,
     id_of,
     input_of,
@@ -508,6 +509,8 @@ def _wide_rows(
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.may_be_measure(name) and name not in columns.systems:
             cells = _with_means_of_lists([record.get(name) for record in records])
+            if name.startswith("score_"):
+                cells = _with_numbers_of_grades(cells)
             values = _numbers_of_column(cells, decimal_comma)
             if values:  # [] if the column does not hold numbers
                 values_by_measure[printable(name)] = values
@@ -561,6 +564,22 @@ def _numbers_of_column(cells: Sequence[Any], decimal_comma: bool) -> list[float]
     values = [math.nan if number is None else number for number in numbers]
     n_numbers = sum(not math.isnan(value) for value in values)
     return values if n_numbers and n_numbers >= n_texts else []
+
+
+def _with_numbers_of_grades(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return the cells of a column with the grades of Inspect as numbers, if they are grades alone; blank
+    cells stay.
+
+    >>> _with_numbers_of_grades(["C", "I", None]), _with_numbers_of_grades(["C", "B"])
+    ([1.0, 0.0, None], ['C', 'B'])
+    """
+    numbers = []
+    for cell in cells:
+        is_grade = isinstance(cell, str) and cell in GRADES
+        if not is_grade and not is_blank(cell):
+            return cells
+        numbers.append(GRADES[cell] if is_grade else cell)
+    return numbers
 
 
 def _with_means_of_lists(cells: Sequence[Any]) -> Sequence[Any]:

@@ -1208,6 +1208,18 @@ def test_a_gzip_of_an_archive_of_inspect_is_read_like_the_archive(tmp_path: Path
     assert (table.name, str(table.rows)) == ("log", str(expected.rows))
 
 
+def test_grades_in_a_table_of_inspect_are_numbers() -> None:
+    """`samples_df` has a column score_NAME per scorer, with letters of grades."""
+    tables = []
+    for grades in ("CIPN", "CCCN"):
+        rows = [{"id": f"q{i}", "score_grade": grades[i % 4], "score_f1": 0.5} for i in range(20)]
+        tables.append([*rows, {"id": "q20", "score_grade": "", "score_f1": ""}])
+    conclusion = rb.compare(*tables, measure="score_grade")
+    assert conclusion.n == 20
+    means = {arm.name: arm.mean for arm in conclusion.arms}
+    assert means == pytest.approx({"A": 0.375, "B": 0.75}, abs=1e-12)
+
+
 def test_an_archive_compressed_by_zstandard(tmp_path: Path) -> None:
     """zipfile of Python 3.11 cannot write it: the entry is replaced in the bytes of a stored archive."""
     import pyarrow as pa
