@@ -8,7 +8,9 @@ import io
 import math
 import os
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -167,20 +169,24 @@ def _scores_of_sample(sample: Mapping[str, Any]) -> dict[str, float]:
     """Return measure -> value of a sample.
 
     A scorer with one value is a measure; a scorer with several named values has a measure for each
-    name. If two scorers have a measure of the same name, the first one counts. Lists are left out,
+    name, called "SCORER/NAME" if another scorer has a measure of this name, too. Lists are left out,
     because a list is not a score; {} means that the sample has no scores.
     """
     by_scorer = sample.get("scores")
     if not isinstance(by_scorer, Mapping):
         return {}
-    scores: dict[str, float] = {}
+    values_by_scorer: dict[str, Mapping[str, Any]] = {}  # scorer -> name -> value
     for scorer, score in by_scorer.items():
         value = score.get("value") if isinstance(score, Mapping) else score
-        if isinstance(value, list):
-            continue
-        named_values = value if isinstance(value, Mapping) else {scorer: value}
-        for name, number in named_values.items():
-            scores.setdefault(printable(str(name)), _value_of_grade(number))
+        if not isinstance(value, list):
+            values_by_scorer[scorer] = value if isinstance(value, Mapping) else {scorer: value}
+    n_scorers = Counter(chain.from_iterable(values_by_scorer.values()))  # of each name
+    scores: dict[str, float] = {}
+    for scorer, named_values in values_by_scorer.items():
+        for name, value in named_values.items():
+            is_shared = n_scorers[name] > 1 and name != scorer
+            measure = f"{scorer}/{name}" if is_shared else str(name)
+            scores[printable(measure)] = _value_of_grade(value)
     return scores
 
 

@@ -1208,6 +1208,22 @@ def test_a_gzip_of_an_archive_of_inspect_is_read_like_the_archive(tmp_path: Path
     assert (table.name, str(table.rows)) == ("log", str(expected.rows))
 
 
+def test_scorers_of_inspect_that_share_a_name_are_two_measures() -> None:
+    scores = {
+        "exact": {"value": {"accuracy": 1, "length": 3}},
+        "judge": {"value": {"accuracy": 0.5}},
+        "length": {"value": 4},
+    }
+    log = {"eval": {}, "samples": [{"id": "q1", "scores": scores}]}
+    [row] = load_scores(log)[0].rows
+    assert row.scores == {
+        "exact/accuracy": 1,
+        "exact/length": 3,
+        "judge/accuracy": 0.5,
+        "length": 4,
+    }
+
+
 def test_grades_in_a_table_of_inspect_are_numbers() -> None:
     """`samples_df` has a column score_NAME per scorer, with letters of grades."""
     tables = []
