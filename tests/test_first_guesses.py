@@ -824,6 +824,19 @@ COMMANDS = {
     "eval bm25 --min-recall 0.8": "write --fail-under R@5=0.8",
     "eval http://host --headers x": "write `ragbench probe ADDRESS QUESTION --write system.toml`",
     "list metrics": "unknown kind 'metrics'; did you mean 'measures'?",
+    "compare a b --measures nDCG@10,R@5": "write --measure nDCG@10, which takes one",
+    "compare a b --measure nDCG@10,R@5": "compare decides by one measure: --measure nDCG@10",
+    "compare a b --measure R@5 --measure R@10": "--measure is given 2 times; give it once ╰",
+    "eval bm25 --measure R@5 --measure R@10": "with commas between several values: --measure A,B",
+    "eval bm25 --judge a:b --judge a:c": "--judge is given 2 times; give it once ╰",
+    "score qrels run --metrics R@5,R@10": "write --measure R@5,R@10",
+    "eval pydoc dense:minilm --k 5": "write `ragbench eval dense:minilm --test-set pydoc --k 5`",
+    "sweep --retrievers bm25,tfidf --docs docs --test-set pydoc": "(unknown retriever 'tfidf'; did you mean "
+    "'bm25'? Known: ",
+    "sweep --retrievers bm25,dense:minilm --docs docs": '[fixed] corpus = "docs" [axes]',
+    "export saved --format csv": "its table of scores is saved/scores.csv",
+    "explore saved --format csv": "its table of scores is saved/scores.csv",
+    "help compare": "write `ragbench compare --help`",
     "compare old new": "there is no folder old here; unknown run 'old': the history holds no runs",
 }
 
@@ -837,6 +850,17 @@ def test_a_command_line_that_cannot_work_names_the_right_one(
     done = CliRunner().invoke(app, line.split())
     assert done.exit_code == 2
     assert COMMANDS[line] in " ".join(re.sub("│", " ", done.output).split())
+
+
+def test_a_folder_next_to_questions_holds_the_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    Path("questions.csv").touch()
+    done = CliRunner().invoke(app, "eval docs/ questions.csv --k 5".split())
+    output = " ".join(re.sub("│", " ", done.output).split())
+    assert "write `ragbench eval bm25 --test-set questions.csv --docs docs/ --k 5`" in output
 
 
 _NEEDS_MORE = re.compile(r":model|beir/|hf:|[.]csv|grid|path|[(]file[)]|llm|dataclasses|questions$")

@@ -57,6 +57,7 @@ def compare_command(
 
     Example: ragbench compare main.csv branch.csv --measure faithfulness --fail-if worse
     """
+    _refuse_several_measures(measure)
     if any(map(_is_foreign, results)):  # a file of another tool
         loaded = None
         conclusion = foreign.conclude(
@@ -87,6 +88,21 @@ def compare_command(
         _print_conclusion(conclusion)
         _print_arms(conclusion)
     return int(is_failed)
+
+
+def _refuse_several_measures(measure: str) -> None:
+    """Raise ConfigError if --measure has the names of several measures of ragbench. A comma may also be part
+    of the name of another tool's measure.
+    """
+    from ragbench.errors import ConfigError  # not needed for help
+    from ragbench.registry import expected_measure
+
+    names = measure.split(",")
+    if len(names) > 1 and all(map(expected_measure, names)):
+        raise ConfigError(
+            f"--measure is {measure!r}, and compare decides by one measure: --measure {names[0]} (the others "
+            "are listed without a decision)"
+        )
 
 
 def _refuse_options_of_foreign_files(

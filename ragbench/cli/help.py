@@ -110,7 +110,7 @@ class Command(_ShortTypes, TyperCommand):
             completed.append(arg)
         try:
             _check_given_once(self, ctx, completed)
-            return super().parse_args(ctx, completed)
+            return super().parse_args(ctx, list(completed))  # which empties the list
         except TyperException as exc:
             error: Any = exc
             correction = _correction(self, getattr(exc, "option_name", ""), args)
@@ -118,7 +118,7 @@ class Command(_ShortTypes, TyperCommand):
                 error.message += f"; write {correction}"
                 error.possibilities = None  # typer's own suggestions, which it would add
             elif "extra argument" in error.message:
-                error.message += _advice_on_extra_arguments(self, args)
+                error.message += _advice_on_extra_arguments(self, ctx, completed)
             raise
 
     def invoke(self, ctx: Any) -> None:
@@ -139,9 +139,34 @@ def _check_given_once(command: Command, ctx: Any, args: list[str]) -> None:
         if takes_one_value and options.count(option) > 1:
             flag = option.opts[0]
             text = f"{flag} is given {plural(options.count(option), 'time')}; give it once"
-            if option.type_descriptor.annotation is str:
-                text += f". If it takes several values, they have commas between them: {flag} A,B"
+            if _takes_commas(option):
+                text += f", with commas between several values: {flag} A,B"
             ctx.fail(text)
+
+
+_ADJACENT_COMMA = re.compile(
+    r"\S,\S"
+)  # as in "nDCG@10,AP"; a comma in a sentence has a space after it
+
+
+def _takes_commas(option: Any) -> bool:
+    """Return True for an option whose text may hold several values with commas between, such as
+    --perspective.
+
+    These are options of a field of `EvaluationSpec` that holds several values, and options whose help or
+    default shows values with commas.
+    """
+    if option.type_descriptor.annotation is not str:
+        return False
+    if _ADJACENT_COMMA.search(f"{option.help} {option.default}"):
+        return True
+    from ragbench.evaluation import spec  # load pydantic, which only an error needs
+
+    # the help tells --measure of `eval`, which takes several, from that of `compare`, which takes one
+    for field in spec.EvaluationSpec.model_fields.values():
+        if field.description == option.help:
+            return get_origin(field.annotation) is tuple
+    return False
 
 
 def _correction(command: Command, option: str, args: list[str]) -> str:
@@ -160,7 +185,8 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
 
     grid = _grid_of_options(args, flags)
     if grid:
-        return f"a file grid.toml of these lines, and `ragbench sweep grid.toml`:\n\n{grid}"
+        note = _unknown_retrievers(args)
+        return f"a file grid.toml of these lines, and `ragbench sweep grid.toml`{note}:\n\n{grid}"
     name = option.lstrip("-").replace("-", "_")
     if name in ("top_k", "topk"):  # of a search; the option --k of `eval` is the depths of measures
         name = "k"
@@ -168,7 +194,7 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
     # the name of a field of `EvaluationSpec`, whose option has another name
     field = spec.EvaluationSpec.model_fields.get(name)
     if field is not None and spec.option_name(name, field) in flags:
-        return f"{spec.option_name(name, field)} {value}"
+        return _shown_option(command, spec.option_name(name, field), value)
     arguments = {param.name for param in command.params if param.param_type_name == "argument"}
     takes_system = "system" in arguments
     if name in arguments or (name == "retriever" and takes_system):
@@ -182,6 +208,9 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
     is_parameter = field is not None or name in parameters.OF_PIPELINE
     if is_parameter and "--set" in flags:
         return f"--set {name}={value}"
+    if value == "csv" and "results" in arguments:
+        result = "RESULT" if args[0].startswith("-") else args[0]
+        return _way_to_table(result)
     usual = _correction_of_usual_option(command, name, value, flags, takes_system=takes_system)
     if usual:
         return usual
@@ -190,7 +219,7 @@ def _correction(command: Command, option: str, args: list[str]) -> str:
         if not long_flags and any(argument.startswith(name) for argument in arguments):
             return f"{value} without {option}"
         return " or ".join(f"{flag} {value}" for flag in long_flags[:_MAX_FLAGS])
-    return _correction_by_similarity(name, value, option, arguments, flags)
+    return _correction_by_similarity(command, name, value, option, arguments, flags)
 
 
 def _grid_of_options(args: list[str], flags: Collection[str]) -> str:
@@ -204,7 +233,7 @@ def _grid_of_options(args: list[str], flags: Collection[str]) -> str:
     from ragbench.evaluation import parameters, spec
     from ragbench.hints.similar_names import similar
 
-    settable = ["dataset", *parameters.OF_PIPELINE, *spec.EvaluationSpec.model_fields]
+    settable = ["dataset", "corpus", *parameters.OF_PIPELINE, *spec.EvaluationSpec.model_fields]
     fixed: list[str] = []
     axes: list[str] = []
     for arg in args:
@@ -213,7 +242,7 @@ def _grid_of_options(args: list[str], flags: Collection[str]) -> str:
             continue
         name = option.lstrip("-").replace("-", "_")
         if name not in settable:
-            name = similar(name, settable)
+            name = _NAME_IN_GRID.get(name) or similar(name, settable)
         value = _value_of(option, args)
         if not name or not value:
             continue
@@ -224,6 +253,36 @@ def _grid_of_options(args: list[str], flags: Collection[str]) -> str:
     sections = [["[fixed]", *fixed]] if fixed else []
     sections.append(["[axes]", *axes])
     return "\n".join(chain.from_iterable(sections))
+
+
+def _way_to_table(result: str) -> str:
+    """Return how to get the scores of a result as a table.
+
+    Args:
+        result: the result's folder, or a word for it.
+    """
+    folder = result.rstrip("/")
+    return f"`ragbench history show {result} --json` for its means; its table of scores is {folder}/scores.csv"
+
+
+_NAME_IN_GRID = dict.fromkeys("docs documents docs_dir".split(), "corpus")
+"""Options for the documents -> the parameter of a grid with this meaning."""
+
+
+def _unknown_retrievers(args: list[str]) -> str:
+    """Return a remark about the first unknown retriever in a command line such as "--retrievers
+    bm25,tfidf", in parentheses; "" if all are known, or none is named.
+    """
+    from ragbench.errors import ConfigError
+    from ragbench.evaluation import parameters
+
+    named = _value_of("--retriever", args) or _value_of("--retrievers", args)
+    for retriever in filter(None, named.split(",")):
+        try:
+            parameters.check_parameters({"retriever": retriever})
+        except ConfigError as exc:
+            return f" ({exc})"
+    return ""
 
 
 def _correction_of_usual_option(
@@ -274,7 +333,12 @@ def _long_flags(command: Command, letter: str) -> list[str]:
 
 
 def _correction_by_similarity(
-    name: str, value: str, option: str, arguments: Collection[str], flags: Collection[str]
+    command: Command,
+    name: str,
+    value: str,
+    option: str,
+    arguments: Collection[str],
+    flags: Collection[str],
 ) -> str:
     """Return what to write instead of an unknown option, if another name is similar; else "".
 
@@ -296,7 +360,7 @@ def _correction_by_similarity(
     if near in arguments:
         return f"{value} without {option}"
     if near:
-        return f"{flag_of[near]} {value}"
+        return _shown_option(command, flag_of[near], value)
     if "--set" not in flags:
         return ""
     settable = ["dataset", *parameters.OF_PIPELINE, *spec.EvaluationSpec.model_fields]
@@ -304,10 +368,20 @@ def _correction_by_similarity(
     return f"--set {near}={value}" if near else ""
 
 
+def _shown_option(command: Command, flag: str, value: str) -> str:
+    """Return an option with its value, as it is written; of several values with commas between, the first
+    one if the option takes only one.
+    """
+    [option] = [param for param in command.params if flag in param.opts]
+    first_value, comma, _ = value.partition(",")
+    takes_one = comma != "" and flag == "--measure" and not _takes_commas(option)
+    return f"{flag} {first_value}, which takes one" if takes_one else f"{flag} {value}"
+
+
 _TREC_SUFFIXES = (".trec", ".run", ".qrels", ".qrel")
 
 
-def _advice_on_extra_arguments(command: Command, args: list[str]) -> str:
+def _advice_on_extra_arguments(command: Command, ctx: Any, args: list[str]) -> str:
     """Return the end of the message that a command got too many arguments: the command line that the
     user probably means, or else the arguments that the command takes.
     """
@@ -317,14 +391,42 @@ def _advice_on_extra_arguments(command: Command, args: list[str]) -> str:
     names = [param.name for param in command.params if param.param_type_name == "argument"]
     flags = {flag for param in command.params for flag in param.opts}
     if "--test-set" in flags:
-        words = [arg for arg in args if arg[0] != "-"]  # no options
-        # "pydoc" is the built-in test set; any other is a path
-        data = [word for word in words if word == "pydoc" or Path(word).exists()] or ["TESTS"]
-        system = next((word for word in words if word not in data), "bm25")  # the first other word
-        command_line = f"ragbench {command.name} {system} --test-set {data[0]}"
+        values, extra_words, _ = command.make_parser(ctx).parse_args(list(args))
+        # the words that are neither options nor values of options
+        words = [values[name] for name in names if isinstance(values.get(name), str)]
+        words += extra_words
+        command_line = _command_line_of_words(command, words, args, flags)
         return f"; write `{command_line}`, and `ragbench sweep` for several systems"
     listed = ", ".join(names)
     return f"; it takes {listed}" if names else "; it takes options alone"
+
+
+def _command_line_of_words(
+    command: Command, words: list[str], args: list[str], flags: Collection[str]
+) -> str:
+    """Return the command line that words such as "questions.csv docs" mean: of a system, a test set and
+    documents. The other options of the command line are kept.
+
+    Args:
+        words: the words of the command line that are neither options nor values of options.
+        args: all words of the command line.
+        flags: the command's options, such as "--docs".
+    """
+    # "pydoc" is the built-in test set; any other is a path
+    data = [word for word in words if word == "pydoc" or Path(word).exists()]
+    system = next((word for word in words if word not in data), "bm25")  # the first other word
+    line = ["ragbench", str(command.name), system]
+    if "--test-set" not in args:
+        # a folder next to a file holds the documents
+        data.sort(key=lambda word: Path(word).is_dir())
+        line += ["--test-set", *(data[:1] or ["TESTS"])]
+        data = data[1:]
+    if data and "--docs" in flags and "--docs" not in args:
+        line += ["--docs", data[0]]
+    rest = list(args)
+    for word in words:
+        rest.remove(word)
+    return " ".join([*line, *rest])
 
 
 def _value_of(option: str, args: list[str]) -> str:
@@ -344,7 +446,7 @@ _OTHER_COMMANDS = {
     **{name: f"testset {name}" for name in "generate draft convert validate".split()},
     **dict.fromkeys("synthesize synthesise synth".split(), "testset generate"),
     **dict.fromkeys("dashboard ui server web".split(), "serve"),
-    **dict.fromkeys("report export html browse".split(), "explore"),
+    **dict.fromkeys("report html browse".split(), "explore"),
     **dict.fromkeys("show print view result results summary".split(), "history show|explore"),
     **dict.fromkeys("metrics measures".split(), "history show|list"),
     **dict.fromkeys("models retrievers chunkers".split(), "list"),
@@ -367,8 +469,16 @@ class Group(_ShortTypes, TyperGroup):
         If it is unknown, the message states the command that is probably meant, or else all commands if
         they are few.
         """
+        is_unknown = args[0] not in self.commands
+        if is_unknown and args[0] == "help" and args[1:]:
+            ctx.fail(f"No such command 'help'; write `ragbench {' '.join(args[1:])} --help`")
+        if is_unknown and args[0] == "help":
+            ctx.fail("No such command 'help'; write `ragbench --help`")
+        if is_unknown and args[0] in ("export", "to_csv", "csv") and "history" in self.commands:
+            result = next((word for word in args[1:] if not word.startswith("-")), "RESULT")
+            ctx.fail(f"No such command {args[0]!r}; write {_way_to_table(result)}")
         meant = _OTHER_COMMANDS.get(args[0], "")  # such as "eval" for the word "evaluate"
-        if args[0] not in self.commands and meant.partition(" ")[0] in self.commands:
+        if is_unknown and meant.partition(" ")[0] in self.commands:
             named = " or ".join(repr(command) for command in meant.split("|"))
             ctx.fail(f"No such command {args[0]!r}. Did you mean {named}?")
         try:

@@ -91,7 +91,7 @@ def test_a_race_needs_no_measure(tmp_path: Path) -> None:
     [
         (
             "score a b --measure nDCG@10 --measure R@5",
-            "--measure is given 2 times; give it once. If it",
+            "--measure is given 2 times; give it once, with commas",
         ),
         ("eval bm25 --fail-under R@5=.1 --fail-under=nDCG@10=.9", "--fail-under is given 2 times"),
         ("eval bm25 --limit 3 --limit 4", "--limit is given 2 times; give it once"),
