@@ -158,13 +158,7 @@ class RunBody(
         is_file_of_sent_cases = path.parent == folder.sent
         needs_documents = is_file_of_sent_cases or not load(path).corpus
         command = ["eval", f"--test-set={path}", folder.system(self.system)]
-        command += self._plain_options()
-        if self.own_criteria:
-            # type checkers do not know the fields of `_SpecBody`, so this is not `self.criteria`
-            built_in = self.model_dump()["criteria"]
-            criteria = [*built_in, self._criteria_file(folder)]
-            # the last --criteria counts, so it replaces the one in `_plain_options`
-            command.append(f"--criteria={','.join(criteria)}")
+        command += self._plain_options(folder)
         if self.targets:
             gates = [f"{measure}={value}" for measure, value in self.targets.items()]
             command.append(f"--fail-under={','.join(gates)}")
@@ -180,15 +174,19 @@ class RunBody(
             command.append(f"--docs={folder.corpus}")
         return command
 
-    def _plain_options(self) -> list[str]:
+    def _plain_options(self, folder: Folder) -> list[str]:
         """Return the options of `ragbench eval` for the fields of `_SpecBody`, except those that have
-        their default value.
+        their default value. The client's own criteria, in a file, follow the built-in ones.
         """
         options = []
         for name, field in _FIELDS.items():
             option = spec.option_name(name, field)
             value = spec.plain_text(getattr(self, name))
-            if value == spec.plain_text(field.default):
+            has_own_criteria = name == "criteria" and bool(self.own_criteria)
+            if has_own_criteria:
+                built_in = [value] if value else []
+                value = ",".join([*built_in, self._criteria_file(folder)])
+            elif value == spec.plain_text(field.default):
                 continue
             is_flag = field.annotation is bool
             options.append(option if is_flag else f"{option}={value}")
