@@ -114,13 +114,17 @@ def probe_command(
     if answer is not None and corpus:
         _print_matches(answer, data)
     if is_described_by_file:
-        _print_or_write_file(probed.kind, {**other_fields, **paths}, write)
+        _print_or_write_file(probed.kind, {**other_fields, **paths}, write, corpus)
     is_recognised = answer is not None and not answer.failed
     return 0 if is_recognised else 1
 
 
-def _print_or_write_file(kind: str, table: dict[str, Any], file: Path | None) -> None:
-    """Write the file that describes a system of this kind; without a `file` print its text."""
+def _print_or_write_file(kind: str, table: dict[str, Any], file: Path | None, corpus: str) -> None:
+    """Write the file that describes a system of this kind, and print the command that evaluates the
+    system on the user's questions; without a `file` print its text.
+
+    `corpus` are the documents that the user gave; "" if none.
+    """
     from ragbench.systems.proposals import toml_table
 
     text = toml_table(kind, table)
@@ -128,7 +132,10 @@ def _print_or_write_file(kind: str, table: dict[str, Any], file: Path | None) ->
         typer.echo(f"\n{text}")
         return
     write_durably(file, text)
-    typer.echo(f"{shown(file)} written; next: {command('ragbench')} eval {shown(file)}")
+    next_command = f"{command('ragbench')} eval {shown(file)} --test-set YOUR-QUESTIONS.csv"
+    if corpus:
+        next_command += f" --docs {corpus}"
+    typer.echo(f"{shown(file)} written; next: {next_command}")
 
 
 def _print_reply(reply: Reply, seconds: float) -> None:

@@ -51,6 +51,8 @@ def test_a_service_of_unknown_form_becomes_a_file(
         "answer    $.out.reply",
         "contexts  $.found",
         "Documents: rail",
+        # the user's own questions, and not the built-in ones, which `eval` asks without a test set
+        f"eval {file} --test-set YOUR-QUESTIONS.csv --docs {corpus}",
     ):
         assert part in shown
     answer = load_system(file, NOTHING).answer("q1", "When?")
