@@ -56,9 +56,10 @@ class Arm:
     worse" or "undecided" (`ragbench.compare` says when); "" for the baseline itself. `reason`
     states why no decision is possible. `expected` is the difference to expect on new questions,
     None if it is not estimated. `loss_rate_to_overturn` and `n_to_decide` are explained in
-    `ragbench.compare`. Means and differences are over the `n` questions that both have;
-    they show as much as `n_independent` independent ones: the others repeat, continue or resemble
-    their neighbours.
+    `ragbench.compare`; the p-values are adjusted for `n_tests` comparisons. Differences are over the `n` questions that both have, and so are `shared_mean`
+    and the baseline's mean on them, `baseline_shared_mean`; `mean` is over all deciding questions that
+    this configuration has. The `n` show as much as `n_independent` independent ones: the others
+    repeat, continue or resemble their neighbours.
     `index_cost_usd` is paid once, for the texts that a language model wrote for the index;
     `cost_per_1000_usd` for the questions. Both are None if a price is unknown.
     """
@@ -71,6 +72,8 @@ class Arm:
     difference: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
+    shared_mean: float | None = None
+    baseline_shared_mean: float | None = None
     expected: float | None = None
     wins: int = 0
     ties: int = 0
@@ -79,6 +82,7 @@ class Arm:
     n_independent: int = 0
     p_adjusted: float | None = None
     p_likely_adjusted: float | None = None
+    n_tests: int = 0
     loss_rate_to_overturn: float | None = None
     n_to_decide: int | None = None
     mde: float | None = None
@@ -270,6 +274,8 @@ def arm_of(about: Mapping[str, Any], row: Mapping[Any, Any]) -> Arm:
         difference=known_number(row["difference"]),
         ci_low=known_number(row["ci_low"]),
         ci_high=known_number(row["ci_high"]),
+        shared_mean=known_number(row["contender"]),
+        baseline_shared_mean=known_number(row["baseline"]),
         wins=int(row["wins"]),
         ties=int(row["ties"]),
         losses=int(row["losses"]),
@@ -277,6 +283,7 @@ def arm_of(about: Mapping[str, Any], row: Mapping[Any, Any]) -> Arm:
         n_independent=int(row["n_clusters"]),
         p_adjusted=known_number(row["p_adjusted"]),
         p_likely_adjusted=known_number(row["p_likely_adjusted"]),
+        n_tests=int(row["n_tests"]),
         loss_rate_to_overturn=known_number(row["loss_rate_to_overturn"]),
         n_to_decide=None if pd.isna(n_to_decide) else int(n_to_decide),
         mde=known_number(row["mde"]),
@@ -487,8 +494,8 @@ def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuest
         return [f"{base.label} has {base.mean:.3f} by {measure}, over {base.n} questions."]
     interval = with_interval(leading.difference, leading.ci_low, leading.ci_high, "{:+.3f}")
     sentence = (
-        f"By {measure}: {leading.mean:.3f} against {base.mean:.3f}, {interval}, over {leading.n} of "
-        f"{deciding.total} questions"
+        f"By {measure}: {leading.shared_mean:.3f} against {leading.baseline_shared_mean:.3f}, {interval}, "
+        f"over {leading.n} of {deciding.total} questions"
     )
     if leading.n_independent < leading.n:
         sentence += (
@@ -496,18 +503,39 @@ def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuest
             "resemble their neighbours)"
         )
     lines = [f"{sentence}."]
-    # the rate of questions with a total loss, of a kind not seen so far, that would cancel the difference
-    if leading.loss_rate_to_overturn is not None:
-        lines.append(
-            f"Likely, unless a loss that none of these {leading.n} questions showed hits more than "
-            f"{leading.loss_rate_to_overturn:.1%} of questions."
-        )
+    lines += _likely_sentence(leading)
     if leading.expected is not None and leading.decision in ("better", "likely better"):
         lines.append(
             f"Observed {leading.difference:+.3f}; expected on new questions about "
             f"{leading.expected:+.3f}."
         )
     return lines
+
+
+def _likely_sentence(leading: Arm) -> list[str]:
+    """State why a configuration is only likely better or worse; [] for another decision.
+
+    - The interval of its difference excludes 0, and only the adjustment of its p-value for several
+      comparisons leaves it undecided.
+    - Else the rate of questions with a total loss, of a kind not seen so far, that would cancel the
+      difference.
+    """
+    if leading.loss_rate_to_overturn is None:
+        return []
+    excludes_zero = (
+        leading.ci_low is not None
+        and leading.ci_high is not None
+        and (leading.ci_low > 0 or leading.ci_high < 0)
+    )
+    if excludes_zero and leading.n_tests > 1 and leading.p_adjusted is not None:
+        return [
+            f"Likely: its p is {leading.p_adjusted:.3f} after Holm's correction for "
+            f"{leading.n_tests} comparisons."
+        ]
+    return [
+        f"Likely, unless a loss that none of these {leading.n} questions showed hits more than "
+        f"{leading.loss_rate_to_overturn:.1%} of questions."
+    ]
 
 
 def left_out_sentences(deciding: DecidingQuestions) -> list[str]:

@@ -24,7 +24,7 @@ from ragbench.cli import app
 from ragbench.cli.compare import print_decision
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
-from ragbench.evaluation.decision import Arm, Conclusion, DecidingQuestions, next_step_of
+from ragbench.evaluation.decision import Arm, Conclusion, DecidingQuestions, difference_sentences, next_step_of
 from ragbench.evaluation.records import Latency, MeasureResult
 from ragbench.report.explorer import explore
 from ragbench.report.page.html_report import report_html
@@ -526,3 +526,46 @@ def test_questions_are_asked_for_only_where_they_can_be_written(
         assert step == f"ask about {n_more:,} more questions; until then keep a"
     else:
         assert step == "keep the baseline, a"
+
+
+@pytest.mark.parametrize(
+    ("ci_low", "n_tests", "reason"),
+    [
+        (0.062, 5, "Likely: its p is 0.060 after Holm's correction for 5 comparisons."),
+        (-0.01, 5, "Likely, unless a loss that none of these 40 questions showed hits more than 26"),
+        (0.062, 1, "Likely, unless a loss that none of these 40 questions showed hits more than 26"),
+    ],
+)
+def test_likely_states_the_reason_why_it_is_no_more(
+    ci_low: float, n_tests: int, reason: str
+) -> None:
+    """An interval without 0 is no reason for a doubt about losses: the correction is."""
+    leading = Arm(
+        "b",
+        "b",
+        0.7,
+        "likely better",
+        difference=0.26,
+        ci_low=ci_low,
+        ci_high=0.434,
+        shared_mean=0.7,
+        baseline_shared_mean=0.44,
+        n=N,
+        n_independent=N,
+        p_adjusted=0.06,
+        n_tests=n_tests,
+        loss_rate_to_overturn=0.26,
+    )
+    deciding = DecidingQuestions("nDCG@10", "", frozenset(), N, N, {}, {"people": N}, "")
+    lines = difference_sentences(leading, Arm("a", "a", 0.44, n=N), deciding)
+    assert lines[1].startswith(reason)
+    assert len(lines) == 2
+
+
+def test_the_means_next_to_a_difference_are_over_the_same_questions() -> None:
+    """Of questions that only one side has scored, neither mean knows anything."""
+    scored_by_one = np.append(np.full(30, 0.25), np.full(10, np.nan))
+    scored_by_all = np.append(np.full(30, 0.5), np.full(10, 0.0))
+    conclusion = concluded(result("base", scored_by_one), result("other", scored_by_all))
+    assert "0.500 against 0.250, +0.250" in conclusion.evidence[0]
+    assert conclusion.arms["other"].mean == 0.375
