@@ -143,7 +143,8 @@ def _retrieval_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> 
 
 
 def _causes_line(diagnosis: pd.DataFrame | None) -> str:
-    """Return a sentence with the three most frequent causes of failures; "" without a failure.
+    """Return a sentence with the three most frequent causes of failures, and the number of failures by
+    other causes; "" without a failure.
 
     Args:
         diagnosis: a row for each question; `failed` is True for a failure. None if there are no
@@ -156,6 +157,9 @@ def _causes_line(diagnosis: pd.DataFrame | None) -> str:
     most_frequent = causes.sort_values("questions", ascending=False, kind="stable").head(3)
     parts = [f"{row['questions']} {row['meaning']}" for row in most_frequent.to_dict("records")]
     n_failed = int(diagnosis["failed"].sum())
+    n_others = n_failed - int(most_frequent["questions"].sum())
+    if n_others:
+        parts.append(f"{n_others} other")
     return f"**Causes** of the {n_failed} failures, where each was lost first: {', '.join(parts)}."
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import ragbench as rb
 from ragbench import report
+from ragbench.report.configuration import _causes_line
 from ragbench.statistics.ranking import main_measure
 from ragbench.types import Answer, Case, Dataset, Document, Span
 
@@ -66,6 +67,15 @@ def test_evidence_of_few_questions_does_not_rank(n_with_evidence: int, main: str
     rows = [(f"q{i}", name, value) for name, row in values.items() for i, value in enumerate(row)]
     scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
     assert main_measure(scores) == main
+
+
+def test_the_causes_of_failures_add_up_to_their_number() -> None:
+    first_causes = ["not_retrieved"] * 4 + ["below_cut"] * 3 + ["refused"] * 2
+    causes = [*first_causes, "unanswerable_answered", "none"]
+    diagnosis = pd.DataFrame({"cause": causes, "failed": [cause != "none" for cause in causes]})
+    line = _causes_line(diagnosis)
+    assert line.startswith("**Causes** of the 10 failures, where each was lost first: 4 ")
+    assert line.endswith(", 1 other.")
 
 
 def test_findings_begin_with_the_verdict_and_end_with_what_to_do() -> None:
