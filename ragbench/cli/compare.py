@@ -177,13 +177,14 @@ def _print_arms(conclusion: evaluation.Conclusion) -> None:
 def print_decision(
     results: evaluation.Results,
     measure: str = "",
-    n_rows: int = 3,
+    n_rows: int = 12,
     *,
     baseline: str = "",
     margin: float = MARGIN,
 ) -> None:
     """Print the conclusion of results; of several results also the leaderboard with each difference
-    from the baseline: the best `n_rows` results, and the baseline.
+    from the baseline: the best `n_rows` results, and the baseline. The number of the others, which
+    only a sweep has, refers to its leaderboard.md.
     """
     conclusion = results.conclude(baseline, measure=measure, margin=margin)
     _print_conclusion(conclusion)
@@ -207,4 +208,7 @@ def print_decision(
     }
     typer.echo("")
     print_table(rows, headings.keys(), headings)
+    n_hidden = len(board) - int(is_shown.sum())
+    if n_hidden:
+        typer.echo(f"{n_hidden} more in leaderboard.md")
     typer.echo("")
