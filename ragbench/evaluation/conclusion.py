@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -10,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import as_sentence
+from ragbench.errors import abridged, as_sentence, plural
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
 from ragbench.evaluation.configurations import configurations, per_question, python_note
 from ragbench.evaluation.data_changes import data_changes
+from ragbench.evaluation.deciding import values_of
 from ragbench.evaluation.decision import (
     Arm,
     Arms,
@@ -35,6 +37,7 @@ from ragbench.evaluation.decision import (
 from ragbench.evaluation.records import total_cost
 from ragbench.evaluation.regressions import missing_verdicts_note
 from ragbench.evaluation.result import Result, found_nothing
+from ragbench.judges.card import card_sentence, is_card
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import compare, with_interval
 from ragbench.statistics.race import Race
@@ -42,6 +45,8 @@ from ragbench.statistics.shrinkage import ExpectedGain
 from ragbench.statistics.students_t import students_p_values
 from ragbench.statistics.thresholds import ALPHA, MIN_QUESTIONS
 from ragbench.testsets.composition import PEOPLES_EVIDENCE_WORDS, PEOPLES_OVERLAP
+
+_ERROR_LENGTH = 100  # characters of an error that a sentence quotes
 
 _ACTIONS = {
     "retrieval": "try another retriever, a reranker or a larger k: most failures are lost by retrieval",
@@ -150,6 +155,9 @@ def _evidence(
         *_unchecked_sentences(results),
         *difference_sentences(leading, base, deciding),
         *left_out_sentences(deciding),
+        *([deciding.passed_over] if deciding.passed_over else []),
+        *_failed_sentences(results, deciding),
+        *_judge_sentences(results, deciding.measure),
         *_missing_verdicts_sentence(results, deciding.measure),
         *_missing_values_sentences(results),
         *_other_data_sentences(results),
@@ -338,6 +346,66 @@ def _unchecked_sentences(results: Sequence[Result]) -> list[str]:
     if len(results) > 1 or not results[0].unchecked_sentence:
         return []
     return [as_sentence(results[0].unchecked_sentence)]
+
+
+def _failed_sentences(results: Sequence[Result], deciding: DecidingQuestions) -> list[str]:
+    """State for each configuration how many questions failed, the first error, and how these questions
+    count by the measure that decides; [] if none failed.
+    """
+    lines = []
+    for result in results:
+        failed = [answer for answer in result.answers if answer.failed]
+        if not failed:
+            continue
+        values = values_of(result, deciding.measure)
+        deciding_ids = {answer.query_id for answer in failed} & deciding.ids
+        counted = [values[query_id] for query_id in sorted(deciding_ids) if query_id in values]
+        uses = [
+            f"{count} count as {value:g} by {deciding.measure}"
+            for value, count in sorted(Counter(counted).items())
+        ]
+        n_unscored = len(failed) - len(counted)
+        if n_unscored:
+            uses.append(f"{n_unscored} do not count")
+        reason = failed[0].error or "no reason is given"
+        first_error = abridged(reason.removeprefix(f"{result.name}: "), _ERROR_LENGTH)
+        lines.append(
+            f"{len(failed)} of {plural(len(result.queries), 'question')} failed in {result.name} (the first: "
+            f"{first_error}): {', '.join(uses)}."
+        )
+    return lines
+
+
+def _judge_sentences(results: Sequence[Result], measure: str) -> list[str]:
+    """Name the judge whose verdicts decide, with what its audit found; [] if no judge decides.
+
+    Configurations with different judges, or audits, have a sentence each.
+    """
+    if not measure.startswith("llm_"):
+        return []
+    criterion = measure.removeprefix("llm_")
+    names_by_sentence: dict[str, list[str]] = {}
+    for result in results:
+        sentence = _judge_in_words(result, criterion)
+        if sentence:
+            names_by_sentence.setdefault(sentence, []).append(result.name)
+    if len(names_by_sentence) == 1:
+        return [f"{sentence}." for sentence in names_by_sentence]
+    return [f"{', '.join(names)}: {sentence}." for sentence, names in names_by_sentence.items()]
+
+
+def _judge_in_words(result: Result, criterion: str) -> str:
+    """Return the name of the judge of a result, and the findings of its audit by a criterion; "" if no
+    judge was asked.
+    """
+    asked = [each for each in result.judgements if each.criterion == criterion and each.samples]
+    if not asked:
+        return ""
+    judge = result.settings.get("judge") or asked[0].model or "a judge without a name"
+    for card in result.config.get("judge_cards", ()):
+        if is_card(card) and card["criterion"] == criterion:
+            return f"Judged by {judge}; {card_sentence(card)}"
+    return f"Judged by {judge}, not audited before: `ragbench audit` tests it"
 
 
 def _missing_verdicts_sentence(results: Sequence[Result], measure: str) -> list[str]:

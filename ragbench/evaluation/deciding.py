@@ -63,7 +63,7 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     # may decide by their origin; those that every result has scored do
     ids = frozenset(query_id for query_id, origin in origins.items() if origin == deciding_origin)
     unanswerable = {query_id for query_id in ids if _is_unanswerable(first, query_id)}
-    ranking = _ranking_measure(results, measure, ids, n_answerable=len(ids - unanswerable))
+    ranking = _ranking_measure(results, measure, ids, answerable=ids - unanswerable)
     scored = _scored_everywhere(results, ranking.measure, ids)
 
     # why the others do not decide
@@ -95,21 +95,24 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
         left_out={reason: n for reason, n in n_left_out.items() if n > 0},
         composition={origin: composition[origin] for origin in ORIGINS if composition[origin]},
         not_possible=not_possible,
+        passed_over=ranking.passed_over,
     )
 
 
 class _RankingMeasure(NamedTuple):
     """The measure that configurations are ranked by, the `reason` for it in words, and `same_retrieval`:
-    True if several configurations have the same values of the measure of retrieval.
+    True if several configurations have the same values of the measure of retrieval. `passed_over` is as
+    in `DecidingQuestions`.
     """
 
     measure: str
     reason: str
     same_retrieval: bool
+    passed_over: str = ""
 
 
 def _ranking_measure(
-    results: Sequence[Result], measure: str, ids: Collection[str], n_answerable: int
+    results: Sequence[Result], measure: str, ids: Collection[str], answerable: Collection[str]
 ) -> _RankingMeasure:
     """Choose the measure that ranks, as `deciding_questions` describes it.
 
@@ -120,7 +123,7 @@ def _ranking_measure(
     Args:
         measure: the measure that the user named; "" chooses one.
         ids: the questions that may decide.
-        n_answerable: how many of them have an answer in the documents.
+        answerable: those of them that have an answer in the documents.
     """
     meanings = wordings_in(results[0].settings)
     replaced_measure_of = measures_of(meanings)  # such as {"llm_my_words": "llm_correctness"}
@@ -128,21 +131,27 @@ def _ranking_measure(
     n_scored = {}
     for name, count in _n_scored(results, ids).items():
         n_scored[replaced_measure_of.get(name, name)] = count
-    retrieval = main_measure_of(n_scored, n_answerable)
+    retrieval = main_measure_of(n_scored, len(answerable))
     same_retrieval = len(results) > 1 and _all_equal(results, retrieval)
     of_answers = answer_measure_of(n_scored)
     if measure:
         names_in_scores = dict.fromkeys(map(str, results[0].scores["measure"]))
         named = named_among(measure, names_in_scores)
         return _RankingMeasure(named, "named by you", same_retrieval)
+    passed_over = ""
     if same_retrieval and of_answers and any(map(_writes_answers, results)):
         chosen = of_answers
         reason = "all configurations retrieve the same"
     else:
         chosen = retrieval
-        reason = _coverage_reason(retrieval, n_scored, n_answerable)
+        # the same questions are counted, and are the number that they are compared with
+        n_answerable_scored = {}
+        for name, count in _n_scored(results, answerable).items():
+            n_answerable_scored[replaced_measure_of.get(name, name)] = count
+        reason = _coverage_reason(retrieval, n_answerable_scored, len(answerable))
+        passed_over = _passed_over(retrieval, n_answerable_scored, len(answerable))
     in_scores = users_measures_of(meanings).get(chosen, chosen)
-    return _RankingMeasure(in_scores, reason, same_retrieval)
+    return _RankingMeasure(in_scores, reason, same_retrieval, passed_over)
 
 
 def _too_few(n: int, origin: str, measure: str) -> str:
@@ -239,6 +248,28 @@ def _coverage_reason(measure: str, n_scored: Mapping[str, int], n_answerable: in
     if measure == second_choice and too_few_for_first:
         return f"{coverage}, and {n_with_evidence} have gold evidence"
     return coverage
+
+
+def _passed_over(measure: str, n_scored: Mapping[str, int], n_answerable: int) -> str:
+    """Return why nDCG@10 does not decide although some questions have it; "" if a measure of retrieval
+    decides, or no question has nDCG@10.
+
+    Args:
+        measure: the measure that decides.
+        n_scored: measure -> number of answerable questions that have it.
+        n_answerable: number of deciding questions with an answer in the documents.
+
+    >>> _passed_over("pass_rate", {"nDCG@10": 33, "pass_rate": 36}, 36)
+    'nDCG@10 is scored on 33 of 36 answerable questions; it decides from 95 % on.'
+    """
+    of_evidence, of_documents = RANKING[:2]
+    count = n_scored.get(of_documents, 0)
+    if measure in (of_evidence, of_documents) or not count:
+        return ""
+    return (
+        f"{of_documents} is scored on {count} of {n_answerable} answerable questions; "
+        f"it decides from {100 * COVERAGE:.0f} % on."
+    )
 
 
 def _unscored_reason(measure: str) -> str:

@@ -56,10 +56,12 @@ class Arm:
     worse" or "undecided" (`ragbench.compare` says when); "" for the baseline itself. `reason`
     states why no decision is possible. `expected` is the difference to expect on new questions,
     None if it is not estimated. `loss_rate_to_overturn` and `n_to_decide` are explained in
-    `ragbench.compare`; the p-values are adjusted for `n_tests` comparisons. Differences are over the `n` questions that both have, and so are `shared_mean`
-    and the baseline's mean on them, `baseline_shared_mean`; `mean` is over all deciding questions that
-    this configuration has. The `n` show as much as `n_independent` independent ones: the others
-    repeat, continue or resemble their neighbours.
+    `ragbench.compare`; the p-values are adjusted for `n_tests` comparisons.
+
+    Differences are over the `n` questions that both have, and so are `shared_mean` and the baseline's
+    mean on them, `baseline_shared_mean`; `mean` is over all deciding questions that this configuration
+    has. The `n` questions show as much as `n_independent` independent ones: the others repeat,
+    continue or resemble their neighbours.
     `index_cost_usd` is paid once, for the texts that a language model wrote for the index;
     `cost_per_1000_usd` for the questions. Both are None if a price is unknown.
     """
@@ -99,7 +101,8 @@ class DecidingQuestions:
     `ids` are the questions whose origin lets them decide; every configuration has scored `n` of
     them. `total` is the number of all questions. `left_out` maps each reason why the others do not
     decide to their number, `composition` each origin to its number of questions. `not_possible`
-    states why nothing can be decided; "" if it can.
+    states why nothing can be decided; "" if it can. `passed_over` states in a sentence why a measure
+    of retrieval does not decide although some questions have it; "" if it decides, or none has it.
     """
 
     measure: str
@@ -110,6 +113,7 @@ class DecidingQuestions:
     left_out: Mapping[str, int]
     composition: Mapping[str, int]
     not_possible: str = ""
+    passed_over: str = ""
 
 
 class Arms(tuple[Arm, ...]):

@@ -24,7 +24,13 @@ from ragbench.cli import app
 from ragbench.cli.compare import print_decision
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
-from ragbench.evaluation.decision import Arm, Conclusion, DecidingQuestions, difference_sentences, next_step_of
+from ragbench.evaluation.decision import (
+    Arm,
+    Conclusion,
+    DecidingQuestions,
+    difference_sentences,
+    next_step_of,
+)
 from ragbench.evaluation.records import Latency, MeasureResult
 from ragbench.report.explorer import explore
 from ragbench.report.page.html_report import report_html
@@ -33,6 +39,7 @@ from ragbench.report.page.markdown import report_markdown
 from ragbench.report.page.report_json import report_json
 from ragbench.report.several import results_html, results_json, results_markdown
 from ragbench.sweep.leaderboard_files import leaderboard_texts
+from ragbench.types import Answer, Judgement
 
 N = 40
 
@@ -532,8 +539,16 @@ def test_questions_are_asked_for_only_where_they_can_be_written(
     ("ci_low", "n_tests", "reason"),
     [
         (0.062, 5, "Likely: its p is 0.060 after Holm's correction for 5 comparisons."),
-        (-0.01, 5, "Likely, unless a loss that none of these 40 questions showed hits more than 26"),
-        (0.062, 1, "Likely, unless a loss that none of these 40 questions showed hits more than 26"),
+        (
+            -0.01,
+            5,
+            "Likely, unless a loss that none of these 40 questions showed hits more than 26",
+        ),
+        (
+            0.062,
+            1,
+            "Likely, unless a loss that none of these 40 questions showed hits more than 26",
+        ),
     ],
 )
 def test_likely_states_the_reason_why_it_is_no_more(
@@ -569,3 +584,68 @@ def test_the_means_next_to_a_difference_are_over_the_same_questions() -> None:
     conclusion = concluded(result("base", scored_by_one), result("other", scored_by_all))
     assert "0.500 against 0.250, +0.250" in conclusion.evidence[0]
     assert conclusion.arms["other"].mean == 0.375
+
+
+def test_failed_questions_are_stated_with_how_they_count() -> None:
+    """Of five that failed, three count as 0, and two that nothing scores do not count."""
+    values = np.where(np.arange(N) < 3, 0.0, BASE)
+    values[3:5] = np.nan
+    failed = [
+        Answer(f"q{i:02}", "", outcome="failed", error="other: 500 after 3 tries") for i in range(5)
+    ]
+    conclusion = concluded(result("base", BASE), result("other", values, answers=failed))
+    [line] = [line for line in conclusion.evidence if "failed" in line]
+    assert line == (
+        "5 of 40 questions failed in other (the first: 500 after 3 tries): "
+        "3 count as 0 by nDCG@10, 2 do not count."
+    )
+
+
+def test_a_judge_that_decides_is_named_with_the_findings_of_its_audit() -> None:
+    verdicts = [
+        Judgement(f"q{i:02}", "correctness", 1.0, model="openai:m", samples=(1.0,))
+        for i in range(N)
+    ]
+    arms = [
+        result(name, BASE, measure="llm_correctness", judgements=verdicts)
+        for name in ("base", "other")
+    ]
+    [line] = [line for line in concluded(*arms).evidence if line.startswith("Judged by")]
+    assert line == "Judged by openai:m, not audited before: `ragbench audit` tests it."
+    card = {
+        "judge": "openai:m",
+        "criterion": "correctness",
+        "made_at": "2026-03-01T10:00:00+00:00",
+        "findings": ["it accepts empty answers"],
+        "probes": [{}],
+    }
+    audited = [replace(arm, config={**arm.config, "judge_cards": [card]}) for arm in arms]
+    [line] = [line for line in concluded(*audited).evidence if line.startswith("Judged by")]
+    assert line == (
+        "Judged by openai:m; audited by correctness on 2026-03-01: it accepts empty answers."
+    )
+
+
+def test_a_measure_of_retrieval_that_too_few_questions_have_says_so() -> None:
+    """The reason counts answerable questions alone: 36 of these 40, of which 33 have documents."""
+    verdicts = {f"q{i:02}": {"expected_outcome": "no_results"} for i in range(36, N)}
+    documents = [0.5 if i < 33 else None for i in range(N)]
+    arms = [
+        result(name, BASE, measure="pass_rate", more={"nDCG@10": documents}, verdicts=verdicts)
+        for name in ("base", "other")
+    ]
+    changed = replace(arms[1], scores=arms[1].scores.assign(value=arms[1].scores["value"] / 2))
+    conclusion = concluded(arms[0], changed)
+    assert conclusion.measure == "pass_rate"
+    assert conclusion.measure_reason == "36 of 36 questions have it"
+    line = "nDCG@10 is scored on 33 of 36 answerable questions; it decides from 95 % on."
+    assert line in conclusion.evidence
+
+
+def test_the_table_of_a_sweep_counts_what_it_hides(capsys: pytest.CaptureFixture[str]) -> None:
+    arms = [result(f"arm{i:02}", BASE + i / 100) for i in range(14)]
+    results = Results(arms, baseline="arm00")
+    print_decision(results)  # the best 12, and the baseline
+    assert "1 more in leaderboard.md" in capsys.readouterr().out
+    print_decision(Results(arms[:12], baseline="arm00"))
+    assert "more in leaderboard.md" not in capsys.readouterr().out
