@@ -15,7 +15,7 @@ from ragbench.evaluation.identity import criteria_digest
 from ragbench.evaluation.parameters import OMITTED, assignments
 from ragbench.evaluation.spec import REQUESTS, spec_of
 from ragbench.extension import searched
-from ragbench.files import expanded, read_toml, toml_line
+from ragbench.files import expanded, read_toml, toml_line, toml_text
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import Notebook, is_installed, packaged, read_notebook
 from ragbench.systems.named_systems import RECORDED_SUFFIXES, system_digest
@@ -499,8 +499,31 @@ def _baseline(part: _Table, combinations: Sequence[tuple[str, _Table]], notebook
         raise ConfigError(
             f"[sweep] baseline {part} fits {len(fitting)} configurations "
             f"({', '.join(fitting[:3]) or 'none'}); expected parameters that fit exactly one"
+            f"{_missing_in_baseline(values, fitting, dict(combinations))}"
         )
     return fitting[0]
+
+
+def _missing_in_baseline(
+    values: _Table, fitting: Sequence[str], parameters_of: Mapping[str, _Table]
+) -> str:
+    """Return the parameters to add to a baseline so that it fits the first configuration alone, as the end
+    of a sentence; "" if it fits none.
+
+    Args:
+        values: the parameters of the baseline.
+        fitting: the names of the configurations that it fits.
+        parameters_of: name -> parameters of each configuration.
+    """
+    if not fitting:
+        return ""
+    first = parameters_of[fitting[0]]
+    differing = []
+    for name, value in first.items():
+        is_same_in_all = all(parameters_of[other].get(name) == value for other in fitting)
+        if name not in values and not is_same_in_all:
+            differing.append(f"{name} = {toml_text(value)}")
+    return f"; add, for example, {', '.join(differing)}" if differing else ""
 
 
 def _compare_notebook(
