@@ -280,7 +280,14 @@ def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tupl
     rows = [compare_with_target(row, targets) for row in result.rows]
     never_retrieved = _file_types_never_retrieved(result, answered.dataset)
     failures = [answer.failure for answer in answered.answers if answer.failure is not None]
-    return recommend(rows, abstentions, _failure_counts(result), never_retrieved, failures)
+    return recommend(
+        rows,
+        abstentions,
+        _failure_counts(result),
+        never_retrieved,
+        failures,
+        is_extractive=answered.is_extractive,
+    )
 
 
 def _file_types_never_retrieved(result: Result, dataset: Dataset) -> list[str]:

@@ -35,7 +35,8 @@ class SystemOutput:
     of a passage without id (see `match_passages`). `chunks` are the texts behind these ids that are
     in documents of the dataset. `has_contexts` states whether what the system retrieved is known at
     all, `has_texts` whether the texts of the contexts are, from `chunks` or from the answers' own
-    passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds
+    passages, and `has_answers` whether the system answers at all or only retrieves. `is_extractive` is
+    True if its answers are sentences of the contexts, with no language model. `latency` holds
     answers with their milliseconds per stage, measured with `concurrency` questions at a time
     (None: not known). `safety_answers` is sample_id -> answer to the safety inputs that the system
     was asked, and `n_failed_samples` how many it would be asked again. `system` describes in plain data
@@ -62,6 +63,7 @@ class SystemOutput:
     has_contexts: bool = True
     has_texts: bool = True
     has_answers: bool = True
+    is_extractive: bool = False
     concurrency: int | None = None
     safety_answers: Mapping[str, Answer] = field(default_factory=dict)
     n_failed_samples: int = 0

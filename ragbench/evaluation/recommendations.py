@@ -29,6 +29,8 @@ def recommend(
     failing: Sequence[str] = (),
     never_retrieved: Sequence[str] = (),
     failures: Sequence[FailureKind] = (),
+    *,
+    is_extractive: bool = False,
 ) -> tuple[Advice, ...]:
     """Return advice for one evaluated system, the earliest stage first; none where everything meets
     its target and no question failed.
@@ -50,6 +52,8 @@ def recommend(
         failures: the kind of each failed request. The most frequent kind decides what is advised where
             questions have no answer: a higher maximum cost helps against other failures than a longer
             time-out.
+        is_extractive: no language model wrote the answers. Then one advice, to ask a language model,
+            takes the place of all advice about its instructions.
 
     >>> support = MeasureResult("claim_support", "groundedness", 0.6, 0.5, 0.7, 40, 50, target=0.85,
     ...                         verdict="missed")
@@ -81,6 +85,8 @@ def recommend(
         evidence = _evidence_for(rule, missed, met)  # [] if the rule does not apply
         if evidence and not is_explained_already:
             advice[name] = _advice(rule, evidence)
+    if is_extractive:
+        advice = _without_instructions(advice)
     if "failed" in advice and failures:
         [(kind, _)] = Counter(failures).most_common(1)
         action = _rules()["actions_after_failures"].get(kind, advice["failed"].action)
@@ -97,6 +103,24 @@ def _rules() -> dict[str, Any]:
 
 def _advice(rule: Mapping[str, Any], evidence: Iterable[str]) -> Advice:
     return Advice(rule["title"], rule["cause"], rule["action"], tuple(evidence))
+
+
+def _without_instructions(advice: Mapping[str, Advice]) -> dict[str, Advice]:
+    """Return advice for a system without a language model: name of a rule -> advice.
+
+    Advice about the instructions of a model is left out. If there was any, the last advice is to ask a
+    model, with the figures of what is left out.
+    """
+    kept = {}
+    figures: dict[str, None] = {}  # each once, in their order
+    for name, each in advice.items():
+        if _rules()["advice"].get(name, {}).get("instructs_model"):
+            figures.update(dict.fromkeys(each.evidence))
+        else:
+            kept[name] = each
+    if figures:
+        kept["extractive"] = _advice(_rules()["extractive"], figures)
+    return kept
 
 
 def _evidence_for(rule: Mapping[str, Any], missed: _Figures, met: _Figures) -> list[str]:

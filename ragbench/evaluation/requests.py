@@ -512,6 +512,7 @@ def _output_of_pipeline(
         joined=system.joined,
         stages=dict(system.stages),
         has_answers=system.llm != NO_ANSWERS,
+        is_extractive=system.llm in NO_MODEL,
         filtered=_relevant_but_filtered(dataset, system),
         step_usage={part: tuple(replies) for part, replies in system.usage.items()},
     )

@@ -52,6 +52,7 @@ def recommend(
     *,
     ceilings: dict[str, float] | None = None,
     abstentions: pd.DataFrame | None = None,
+    is_extractive: bool = False,
 ) -> tuple[Advice, ...]:
     rows = []
     for name, mean, low, high, n_scored, n in frame.itertuples(index=False, name=None):
@@ -59,7 +60,8 @@ def recommend(
         best = (ceilings or {}).get(name)
         rows.append(MeasureResult(name, "", value, low, high, n_scored, n, best))
     aims = Targets(targets, {})
-    return recommendations.recommend([compare_with_target(row, aims) for row in rows], abstentions)
+    targeted = [compare_with_target(row, aims) for row in rows]
+    return recommendations.recommend(targeted, abstentions, is_extractive=is_extractive)
 
 
 def titles(**means: float) -> list[str]:
@@ -185,6 +187,26 @@ def test_abstentions_and_failures_by_hand() -> None:
     )
     weak = recommend(summary(R_at_5=0.3), TARGETS, abstentions=counts([30, 10, 0], [0, 0, 0]))
     assert weak[1].cause == "the context lacks the answer"
+
+
+def test_a_system_without_a_model_is_not_told_to_change_its_instructions() -> None:
+    """One advice, to ask a model, has the figures of all that it replaces; the others stay."""
+    found = recommend(
+        summary(RR=0.3, R_at_5=0.9, citation_form=0.5),
+        TARGETS,
+        abstentions=counts([30, 10, 0], [9, 1, 0]),
+        is_extractive=True,
+    )
+    assert [advice.title for advice in found] == [
+        "The needed evidence is retrieved, but ranked too low",
+        "The answers are sentences of the documents, and not written by a language model",
+    ]
+    assert [figure.partition(" ")[0] for figure in found[1].evidence] == [
+        "citation_form",
+        "10",
+        "9",
+    ]
+    assert not any("prompt" in advice.action or "instruct" in advice.action for advice in found)
 
 
 @settings(max_examples=60, deadline=None)
