@@ -398,6 +398,10 @@ def _mark_unanswerable(dataset: Dataset, no_answer: str, *, must_choose: bool = 
     Raises:
         ConfigError: there is no terminal, `no_answer` is "", and the user `must_choose`.
     """
+    _note_denying_references(
+        dataset,
+        "leave their answers out, and add --no-answer unanswerable",
+    )
     n_answered = sum(bool(case.reference_answer or case.gold_facts) for case in dataset.cases)
     if n_answered in (0, len(dataset.cases)):
         return dataset  # an answer that is nowhere, or everywhere, raises no doubt
@@ -413,6 +417,25 @@ def _mark_unanswerable(dataset: Dataset, no_answer: str, *, must_choose: bool = 
         for case in dataset.cases
     ]
     return replace(dataset, cases=tuple(cases))
+
+
+def _note_denying_references(dataset: Dataset, way_out: str) -> None:
+    """Name the questions whose reference answer seems to state that there is no answer: a system that
+    abstains from them fails.
+
+    `way_out` is what to do if no document answers them.
+    """
+    from ragbench.testsets.denials import denying_references
+
+    denying = denying_references(dataset)
+    if not denying:
+        return
+    named = [f"{case.query_id} ({case.reference_answer})" for case in denying]
+    typer.echo(
+        f"{len(denying)} of {plural(len(dataset.cases), 'question')} expect an answer that may state that "
+        f"there is none: {printable(', '.join(named))}; if no document answers them, {way_out}",
+        err=True,
+    )
 
 
 def _chosen_meaning(unlabelled: list[Case], dataset: Dataset, *, must_choose: bool) -> str:
@@ -480,6 +503,9 @@ def validate(
         typer.echo(f"Problems in {shown(path)}: {len(problems)}", err=True)
         return 1
     dataset = load_testset(path, corpus=documents)  # warns of flaws that are not errors
+    _note_denying_references(
+        dataset, "write expected_outcome: no_results in place of reference_answer"
+    )
     for query_id, fact in facts_without_source(dataset):
         typer.echo(
             f"{printable(query_id)}: no labelled passage holds the gold fact {printable(fact)!r}",

@@ -253,6 +253,19 @@ def _abstains_in_other_language(opening: str) -> bool:
     return False
 
 
+def has_negation(text: str) -> bool:
+    """Return True if a text has a word that denies, in any language of languages.toml.
+
+    >>> has_negation("steht nicht im Handbuch"), has_negation("im Handbuch")
+    (True, False)
+    """
+    plain = folded(text)
+    for language in LANGUAGES.values():
+        if language.negations and _phrases(language.code, "negations").search(plain):
+            return True
+    return False
+
+
 def _continues(text: str) -> bool:
     """Return True if a text has a "but", after which an answer may follow, in its language."""
     language = detect_language([text])

@@ -169,6 +169,32 @@ def test_without_a_terminal_rows_without_an_answer_are_named(folder: Path) -> No
     assert load_testset("mine.yaml").cases[-1].expected_outcome is None
 
 
+@pytest.mark.parametrize(
+    ("reference", "is_named"),
+    [
+        ("not in the handbook", True),
+        ("steht nicht im Handbuch", True),
+        ("n'est pas dans le manuel", True),
+        ("マニュアルにはありません", True),
+        ("unanswerable", True),
+        ("the city of Paris", False),
+        ("not before 1881", False),
+    ],
+)
+def test_references_that_state_that_there_is_no_answer_are_named(
+    folder: Path, reference: str, *, is_named: bool
+) -> None:
+    """They have no document, and the other questions have one."""
+    rows = CSV.replace("tower?,,", f"tower?,{reference},")
+    (folder / "questions.csv").write_text(rows, encoding="utf-8")
+    done = run("convert", "questions.csv", "mine.yaml")
+    checked = run("validate", "mine.yaml")
+    assert (f"({reference})" in done.stderr) == is_named
+    assert ("--no-answer unanswerable" in done.stderr) == is_named
+    assert ("write expected_outcome: no_results" in checked.stderr) == is_named
+    assert checked.exit_code == 0
+
+
 def test_without_a_terminal_rows_without_an_answer_are_added_once(folder: Path) -> None:
     before = (folder / "tests.yaml").read_text(encoding="utf-8")
     done = run("convert", "questions.csv", "--into", "tests.yaml")
