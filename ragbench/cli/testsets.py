@@ -425,7 +425,7 @@ def _note_denying_references(dataset: Dataset, way_out: str) -> None:
 
     `way_out` is what to do if no document answers them.
     """
-    from ragbench.testsets.denials import denying_references
+    from ragbench.metrics.denials import denying_references
 
     denying = denying_references(dataset)
     if not denying:
