@@ -9,11 +9,13 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from ragbench.errors import ConfigError, DataError, FailureKind
@@ -21,7 +23,7 @@ from ragbench.hints.attributes import Suggesting, suggesting
 from ragbench.systems.answer_parser import read_answer
 from ragbench.testsets.fields import QUESTIONS
 from ragbench.text import without_surrogates
-from ragbench.types import Answer
+from ragbench.types import Answer, Document
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -83,9 +85,20 @@ class FunctionSystem(metaclass=Suggesting):
     'ZeroDivisionError: division by zero'
     """
 
-    def __init__(self, function: object, *, name: str = "") -> None:
-        """Take a function of the question, or an object that has one (`to_callable`); `name` is the
-        function's if "".
+    def __init__(
+        self,
+        function: object,
+        *,
+        name: str = "",
+        corpus: Mapping[str, Document] = MappingProxyType({}),
+    ) -> None:
+        """Take a function of the question, or an object that has one (`to_callable`).
+
+        Args:
+            function: of the question.
+            name: of the system; "" means the function's.
+            corpus: the documents of the dataset: if a generator yields several texts, and each is the
+                text of one of these, they are contexts, not pieces of an answer.
         """
         if isinstance(function, type):
             raise ConfigError(
@@ -103,6 +116,7 @@ class FunctionSystem(metaclass=Suggesting):
         self._function = question_function
         self.name = name or getattr(function, "__name__", type(function).__name__)
         _check_arguments(question_function, self.name)
+        self._corpus = corpus
         self._lock = threading.Lock()
         self._loop: EventLoop | None = None
 
@@ -114,9 +128,30 @@ class FunctionSystem(metaclass=Suggesting):
         itself reports.
         """
         start = perf_counter()
-        answer = attempt(query_id, self.name, lambda: self.returned(query, **options))
+        answer = attempt(query_id, self.name, lambda: self._output(query, **options))
         total_ms = 1000 * (perf_counter() - start)
         return replace(answer, latency_ms={"total": total_ms, **answer.latency_ms})
+
+    def _output(self, query: str, **options: Unpack[Asker]) -> Any:
+        """Return the value of the function; of a generator that yields documents of the corpus, the list of
+        these.
+        """
+        returned = self.returned(query, **options)
+        if not isinstance(returned, Iterator) or not self._corpus:
+            return returned
+        parts = [*returned]
+        are_texts = all(isinstance(part, str) for part in parts)
+        if are_texts and len(parts) > 1 and self._document_texts.issuperset(map(str.strip, parts)):
+            return parts
+        return iter(parts)
+
+    @cached_property
+    def _document_texts(self) -> frozenset[str]:
+        """The text of each document, with and without its title, without white space around it."""
+        texts = set()
+        for document in self._corpus.values():
+            texts |= {document.text.strip(), document.full_text.strip()}
+        return frozenset(texts - {""})
 
     def returned(self, query: str, **options: Unpack[Asker]) -> Any:
         """Return the value of the function as it is; its exceptions pass."""

@@ -324,5 +324,5 @@ def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
             f"system {spec!r} is {system!r}; expected a function of the question, a System, or a "
             "retriever's class, which takes the chunks and has search(queries, k)"
         )
-    function_system = FunctionSystem(system)
-    return lambda dataset: function_system
+    FunctionSystem(system)  # checks it before the dataset is loaded
+    return lambda dataset: FunctionSystem(system, corpus=dataset.corpus)
