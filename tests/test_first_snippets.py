@@ -505,8 +505,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "llm_faithfulness is measured by a judge, and none is named; name one",
     ),
     "an argument given twice": (
-        lambda: rb.compare({"a": frame(0.5), "b": frame(0.9)}, baseline="a"),  # type: ignore[call-overload]
-        "compare: baseline is given twice, by its place and by its name",
+        lambda: rb.score_run(data().qrels, {}, qrels={}),  # type: ignore[misc]
+        "score_run: qrels is given twice, by its place and by its name",
     ),
     "a text as corpus": (lambda: rb.chunk("One text."), "expected {doc_id: text}"),
     "an unknown chunker": (lambda: rb.chunk(CORPUS, "recursiv"), "did you mean 'recursive'"),

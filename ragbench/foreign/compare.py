@@ -5,8 +5,9 @@ The statistics are imported when they are called, so that both are quick to impo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import replace
+from functools import wraps
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -28,6 +29,66 @@ GATES = ("worse", "likely worse", "undecided", "within the margin")
 
 _TIDY = {"query_id", "measure", "value"}
 """The columns of tidy scores: a row per question and measure."""
+
+
+def _with_chosen_baseline(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `compare` for calls that also name the baseline among the sources before it, as in
+    compare([a, b], baseline="b").
+    """
+
+    @wraps(function)
+    def compare_with(*sources: Any, **options: Any) -> Any:
+        if not sources or "baseline" not in options:
+            return function(*sources, **options)
+        baseline = options.pop("baseline")
+        return function(*_baseline_first(sources, baseline), **options)
+
+    return compare_with
+
+
+def _baseline_first(sources: Sequence[Any], baseline: Any) -> list[Any]:
+    """Return the sources of a comparison with the baseline as the first one.
+
+    Args:
+        sources: the arguments of `compare` by position; a single one may be `Results`, a list or a mapping.
+        baseline: a source, or the name of one.
+
+    Raises:
+        ConfigError: no source has this name.
+    """
+    first = sources[0]
+    if len(sources) == 1 and hasattr(first, "leaderboard"):  # `Results`
+        name = getattr(baseline, "name", baseline)
+        check_known("baseline", list(first.keys()), name)
+        return [type(first)(list(first), baseline=name, race=first.race)]
+    contender = sources[1] if len(sources) > 1 else None
+    listed, names = _split_sources(first, contender, sources[2:])
+    if not names:
+        names = [_name_of_source(source) for source in listed]
+    is_name = isinstance(baseline, str | Path)
+    places = []
+    for place, source in enumerate(listed):
+        if source is baseline or (is_name and names[place] == _name_of_source(baseline)):
+            places.append(place)
+    if not places and not isinstance(baseline, str):  # one more source
+        return [baseline, *listed]
+    if len(places) != 1:
+        raise ConfigError(
+            f"baseline is {baseline!r}, expected the name of a source: {', '.join(map(repr, names))}; or leave "
+            "`baseline` out, and the first source is the baseline"
+        )
+    [at] = places
+    order = [at, *range(at), *range(at + 1, len(listed))]
+    if isinstance(first, Mapping) and len(sources) == 1:
+        return [{names[place]: listed[place] for place in order}]
+    return [listed[place] for place in order]
+
+
+def _name_of_source(source: Any) -> str:
+    """Return the path of a file or folder as it is written, the name of a result, "" for others."""
+    if isinstance(source, str | Path):
+        return str(source)
+    return str(getattr(source, "name", ""))
 
 
 @overload
@@ -72,7 +133,25 @@ def compare(  # any other sources, such as frames and mappings: a frame or a con
     labels: Any = None,
     measure: str = "",  # in place of `measures`
 ) -> Any: ...
+@overload
+def compare(  # the baseline is one of the sources, or its name
+    sources: Any,
+    /,
+    *others: Any,
+    baseline: Any,
+    measures: str | Sequence[str] | None = None,
+    alpha: float = ALPHA,
+    margin: float = MARGIN,
+    not_possible: str = "",
+    questions: Mapping[str, str] | None = None,
+    bounds: Mapping[str, Any] | None = None,
+    lower: str | Collection[str] = (),
+    higher: str | Collection[str] = (),
+    labels: Any = None,
+    measure: str = "",
+) -> Any: ...
 @explaining_calls(**OF_COMPARISONS)
+@_with_chosen_baseline
 def compare(
     baseline: Any,
     contender: Any = None,
@@ -108,7 +187,8 @@ def compare(
     Args:
         baseline, contender, others: files, DataFrames, lists of dicts, results, folders of results.
             `baseline` alone may be a list of these, a mapping of names to these, or one table with a
-            column that names systems.
+            column that names systems. After a list, a mapping or `Results`, as in
+            `compare([a, b], baseline="b")`, it is one of these or its name; without it the first is.
         measures: names of the measures to compare; None means all measures that both systems have. In
             a `Conclusion`, the first name decides.
         measure: the measure that decides, as in `assert_not_worse` and the command; if given, it
