@@ -329,7 +329,8 @@ def _function_identity(function: Any) -> str:
 def criterion_of(name: str, table: Any, where: str = "") -> Criterion:
     """Make a criterion of a name and a table of its fields, as a TOML file or a grid has them.
 
-    A `Criterion` is returned unchanged. `where` names the file in errors.
+    A `Criterion` is returned unchanged. A text of several words is its question, except in a file.
+    `where` names the file in errors; "" means that the criterion is in none.
 
     >>> criterion_of("politeness", {"question": "Is it polite?", "levels": {"yes": 1.0, "no": 0.0}}).needs
     ()
@@ -340,9 +341,12 @@ def criterion_of(name: str, table: Any, where: str = "") -> Criterion:
     if isinstance(table, Criterion):
         return table
     prefix = f"{where}: " if where else ""
+    if isinstance(table, str) and not where and " " in table.strip():  # a question alone
+        return Criterion(name, table)
     if not isinstance(table, Mapping):
         raise ConfigError(
-            f"{prefix}[{name}] is {table!r}; expected a table with question and levels"
+            f"{prefix}[{name}] is {table!r}; expected a table with question and levels, or a criterion such "
+            "as rb.Criterion('politeness', 'Is the answer polite?')"
         )
     field_names = [each.name for each in fields(Criterion) if each.name not in ("name", "function")]
     for key in table:

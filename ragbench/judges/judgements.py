@@ -135,7 +135,7 @@ def judge(
     judgements = []
     for i in range(len(answers)):
         judgements += [judgement_of[i, each.name] for each in criteria]
-    _warn_of_unscored(judgements)
+    _warn_of_unscored(judgements, criteria)
     return judgements
 
 
@@ -153,15 +153,19 @@ def _judging_model(criteria: Sequence[Criterion], llm: LLMLike | None) -> LLM | 
     return llms.load_llm(llm)
 
 
-def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
+def _warn_of_unscored(judgements: Sequence[Judgement], criteria: Sequence[Criterion]) -> None:
     """Warn of requests without a reply and of unreadable replies, with the first of each kind."""
+    by_function = [criterion.name for criterion in criteria if criterion.function is not None]
     for state in ("judge_failed", "unreadable"):
         unscored = [judgement for judgement in judgements if judgement.state == state]
         if unscored:
             first = unscored[0]
+            expected = ""
+            if state == "unreadable" and first.criterion not in by_function:
+                expected = '; expected the JSON object that the prompt asks for, such as {"verdict": "yes"}'
             warn_user(
                 f"{len(unscored)} of {len(judgements)} judgements are unscored, {state}; the "
-                f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}"
+                f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}{expected}"
             )
 
 
