@@ -87,7 +87,7 @@ _CALLS = {
         "rb.evaluate(rows, system), of dicts or a DataFrame, or rb.Dataset.from_frames(corpus, queries, qrels)",
     ),
     **dict.fromkeys(
-        ["write_run", "save_run", "export_run"],
+        ["write_run", "save_run", "export_run", "to_run", "to_trec"],
         "rb.save(result, folder), which writes its run.trec",
     ),
     **dict.fromkeys(
@@ -105,6 +105,8 @@ _CALLS = {
     "rb.evaluate(rows, system)",
     "benchmark": "rb.evaluate(data, system), or rb.sweep(grid)",
     **dict.fromkeys(["metric", "register_measure"], "rb.Measure(name, function)"),
+    "measure": "def length(case, answer, contexts): return len(answer.text), "
+    "and rb.evaluate(data, system, measures=[length])",
     "Evaluator": "rb.evaluate(data, system)",
     "Experiment": "rb.evaluate(data, system), or rb.sweep(grid)",
     **dict.fromkeys(
@@ -133,7 +135,8 @@ _CALLS = {
     "bootstrap": "rb.compare(a, b), whose intervals hold for small samples too",
     "ttest": "rb.compare(a, b)",
     "is_better": "rb.compare(a, b).decision of files or tables",
-    "load": "rb.load_dataset(name), rb.load_results(folder) or rb.load_system(file)",
+    "load": "rb.load_result(folder), or rb.load_results(folder) of several; rb.load_dataset(name) or "
+    "rb.load_system(file)",
     "bm25": "rb.make_retriever('bm25', chunks), or rb.evaluate(data, 'bm25')",
     "evaluate": "rb.evaluate(data, system), or rb.score_run(qrels, run)",
     "rank": "rb.Results([a, b]).leaderboard(), or rb.load_results(folder).leaderboard()",

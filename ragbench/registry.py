@@ -119,7 +119,8 @@ class Measure(metaclass=Suggesting):
         """
         if not isinstance(self.name, str):
             raise ConfigError(
-                f"the name of a measure is {self.name!r}; expected rb.Measure('answer_words', function)"
+                f"the name of a measure is {self.name!r}; expected rb.Measure('answer_words', function), or the "
+                "function alone, as in measures=[function]"
             )
         if self.function is not None:
             _check_own(self)

@@ -308,8 +308,12 @@ class DatasetSource:
     ),
     from_parquet="rb.Dataset.from_frames(corpus, queries, qrels)",
     **dict.fromkeys(
-        "from_list from_records from_rows from_pandas from_df from_dataframe from_frame from_dataset "
-        "from_ragas".split(),
+        "from_list from_records from_rows".split(),
+        "rb.Dataset.from_dicts({'d1': text}, {'q1': question}, {'q1': {'d1': 1}}) of documents, questions and "
+        "grades; or rb.evaluate(rows, system), of dicts with questions and references",
+    ),
+    **dict.fromkeys(
+        "from_pandas from_df from_dataframe from_frame from_dataset from_ragas".split(),
         "rb.evaluate(rows, system), of dicts or a DataFrame of questions and references; for a search in documents "
         "rows.to_json('tests.jsonl', orient='records', lines=True) and rb.load_dataset('tests.jsonl', corpus=folder), "
         "or rb.Dataset.from_dicts(corpus, queries, qrels)",

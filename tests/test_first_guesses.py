@@ -686,6 +686,71 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.evaluate(dataset(), "BM25"),
         "unknown system 'BM25'; did you mean 'bm25'?",
     ),
+    "a baseline that no source is named": (
+        lambda: rb.compare([result(), results()["b"]], baseline="bm25"),
+        "baseline is 'bm25', expected the name of a source: 'a', 'b'; or leave `baseline` out",
+    ),
+    "a baseline of results that none has": (
+        lambda: rb.compare(results(), baseline="bm25"),
+        "unknown baseline 'bm25'",
+    ),
+    "a column that pairs": (
+        lambda: rb.compare(result(), result(), on="user_input"),  # type: ignore[call-overload]
+        "leave it out: rows are paired by a column id or question, under any of its usual names (user_input",
+    ),
+    "the rows of a conclusion": (
+        lambda: results().conclude().loc,
+        "rb.compare(rb.load_result(a), rb.load_result(b)), with a row per measure",
+    ),
+    "the printed name of a column": (
+        lambda: rb.compare(result(), results()["b"])["p"],
+        "use table['p_value']",
+    ),
+    "the printed name as an attribute": (
+        lambda: rb.compare(result(), results()["b"]).p,
+        "use table['p_value']",
+    ),
+    "a leaderboard with a baseline": (
+        lambda: results().leaderboard(baseline="a"),
+        "use results.compare(baseline), of the name of a result",
+    ),
+    "a dataset of a list": (
+        lambda: rb.Dataset.from_list([]),  # type: ignore[attr-defined]
+        "use rb.Dataset.from_dicts({'d1': text}, {'q1': question}, {'q1': {'d1': 1}})",
+    ),
+    "documents in hand": (
+        lambda: rb.load_dataset("tests.jsonl", corpus=CORPUS),  # type: ignore[arg-type]
+        "documents in hand are for rb.Dataset.from_dicts(corpus, queries, qrels)",
+    ),
+    "a run as a file": (
+        lambda: result().to_run("out.trec"),
+        "use rb.save(result, folder), which writes run.trec",
+    ),
+    "an object that searches, with its depth": (
+        lambda: rb.evaluate(dataset(), retriever=Words(), top_k=5),  # type: ignore[call-arg,arg-type]
+        "write rb.evaluate(data, lambda question: retriever.retrieve(question, 5), ...), without the options",
+    ),
+    "an object that answers as a retriever": (
+        lambda: rb.evaluate(dataset(), retriever=Engine(), k=5),  # type: ignore[arg-type]
+        "write rb.evaluate(data, Engine(), ...), without the options retriever and k",
+    ),
+    "a criterion without a question": (
+        lambda: rb.evaluate(dataset(), "bm25", criteria={"polite": "yes"}),
+        "or a criterion such as rb.Criterion('politeness', 'Is the answer polite?')",
+    ),
+    "a decorator of measures": (
+        lambda: rb.measure(len),  # type: ignore[attr-defined]
+        "use def length(case, answer, contexts): return len(answer.text), and rb.evaluate(data, system, "
+        "measures=[length])",
+    ),
+    "a measure without a name": (
+        lambda: rb.Measure(len),  # type: ignore[arg-type]
+        "or the function alone, as in measures=[function]",
+    ),
+    "a saved result": (
+        lambda: rb.load("folder"),  # type: ignore[attr-defined]
+        "use rb.load_result(folder), or rb.load_results(folder) of several",
+    ),
     "a golden": (lambda: rb.Golden(input="?"), "use rb.Case(query_id, text)"),  # type: ignore[attr-defined]
 }
 
@@ -709,6 +774,20 @@ def unpacked(values: Any, count: int) -> None:
     """Assign the values to so many names."""
     names = ", ".join(f"name_{number}" for number in range(count))
     exec(f"{names} = values", {"values": values})
+
+
+class Words:
+    """An object of the user that searches."""
+
+    def retrieve(self, query: str, top_k: int) -> list[str]:
+        return list(CORPUS.values())[:top_k]
+
+
+class Engine:
+    """An object of the user that answers."""
+
+    def query(self, question: str) -> str:
+        return "Most of the day."
 
 
 class Splitter:
@@ -979,6 +1058,58 @@ def test_an_own_criterion_is_judged_as_the_hint_says() -> None:
     judge = rb.llms.ScriptedLLM(lambda prompt: {"reason": "It says dear.", "verdict": "yes"})
     polite = rb.Criterion("politeness", "Is the answer polite?")
     assert rb.evaluate(rows, judge=judge, criteria=[polite]).mean("llm_politeness") == 1
+
+
+def test_a_criterion_in_a_mapping_may_be_its_question() -> None:
+    rows = [{"question": "Where is Oslo?", "answer": "In Norway, dear."}]
+    polite = {"polite": "Is the answer polite?"}
+    kind = rb.evaluate(rows, judge=lambda prompt: '{"verdict": "yes"}', criteria=polite)
+    assert kind.mean("llm_polite") == 1
+    with pytest.warns(
+        rb.errors.DataWarning, match=r'expected the JSON object .* \{"verdict": "yes"'
+    ):
+        rb.evaluate(rows, judge=lambda prompt: "5", criteria=polite)
+
+
+def test_an_answer_that_a_measure_takes_for_a_text_is_explained() -> None:
+    def length(case: Any, answer: Any, contexts: Any) -> float:
+        return len(answer)
+
+    rows = [{"question": "Where is Oslo?", "answer": "In Norway."}]
+    with pytest.warns(rb.errors.DataWarning, match=r"no len\(\); answer[.]text is its text"):
+        rb.evaluate(rows, measures=[length])  # type: ignore[list-item]
+
+
+def test_documents_that_a_generator_yields_are_contexts_and_pieces_an_answer() -> None:
+    documents = list(CORPUS.values())
+
+    def search(question: str) -> Any:
+        yield from documents
+
+    def write(question: str) -> Any:
+        yield from documents[0].split(" ")
+
+    found = rb.evaluate(dataset(), search)
+    assert found.mean("R@5") == rb.evaluate(dataset(), lambda question: documents).mean("R@5")
+    assert not found.answers[0].text
+    written = rb.evaluate(dataset(), write).answers[0]
+    assert written.text == documents[0].replace(" ", "")
+    assert not written.contexts
+
+
+def test_the_baseline_of_a_list_or_a_mapping_may_be_named() -> None:
+    old = {f"q{i}": 0.0 for i in range(12)}
+    new = {f"q{i}": 1.0 for i in range(12)}
+    one, other = results()
+    assert rb.compare({"new": new, "old": old}, baseline="old").baseline == "old"
+    assert rb.compare({"new": new, "old": old}, baseline="old").decision == "better"
+    assert rb.compare(new, baseline=old).decision == "better"
+    assert rb.compare({"a": one, "b": other}, baseline="b")["name"].unique().tolist() == ["a"]
+    assert rb.compare(results(), baseline="b")["name"].unique().tolist() == ["a"]
+    empty: dict[str, dict[str, float]] = {"q1": {}, "q2": {}}
+    low = rb.score_run(dataset().qrels, empty)
+    table = rb.compare([one, low], baseline=low, measures="nDCG@10")
+    assert table["difference"].tolist() == [1.0]
 
 
 def test_two_axes_are_crossed_as_the_message_says() -> None:

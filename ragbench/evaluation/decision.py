@@ -166,7 +166,10 @@ _CALLS = {
     "save": "json.dumps(conclusion.to_dict()), or the command `ragbench compare A B --json`",
     "to_json": "json.dumps(conclusion.to_dict())",
     **dict.fromkeys(
-        ["to_frame", "table", "rows", "stats", "comparison"], "pandas.DataFrame(conclusion.arms)"
+        "to_frame to_pandas df table rows stats comparison loc iloc at iat head columns query "
+        "sort_values".split(),
+        "pandas.DataFrame(conclusion.arms), with a row per configuration; of ragbench's results "
+        "rb.compare(rb.load_result(a), rb.load_result(b)), with a row per measure",
     ),
     "plot": "rb.plots.plot_decision(board, measure, comparison)",
 }

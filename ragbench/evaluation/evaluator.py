@@ -46,6 +46,7 @@ from ragbench.progress import progress_bar
 from ragbench.registry import perspective_of
 from ragbench.retrieval.retrievers import is_beir_model, makes_retriever
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
+from ragbench.systems.function import to_callable
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.plain_data import dataset_of, rows_of_data
@@ -143,6 +144,7 @@ def evaluate(
         if system == "" and not isinstance(dataset, tuple):
             system = _recorded_in_rows(dataset)
         dataset = dataset_of(dataset)
+    _check_retriever_is_no_system(options)
     known_options = [*EvaluationSpec.model_fields, *OF_PIPELINE]
     for name in options:
         if name not in known_options:
@@ -276,6 +278,32 @@ def _check_retriever_names_embedder(retriever: Any, embedder: Any) -> None:
     )
 
 
+def _check_retriever_is_no_system(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the option `retriever` is an object with an index of its own, which is a system.
+
+    The message has the working call. It comes before those about other options, such as `top_k`, which go
+    with it.
+    """
+    retriever = options.get("retriever")
+    if retriever is None or isinstance(retriever, str | type) or callable(retriever):
+        return
+    if isinstance(retriever, Retriever) or is_beir_model(retriever):
+        return
+    method = to_callable(retriever)
+    if method is None:
+        return
+    name = type(retriever).__name__
+    call = f"rb.evaluate(data, {name}(), ...)"
+    try:
+        FunctionSystem(retriever)
+    except ConfigError:  # its method needs more than the question, such as the number of results
+        call = f"rb.evaluate(data, lambda question: retriever.{method.__name__}(question, 5), ...)"
+    raise ConfigError(
+        f"the retriever is an object of {name}, which searches by itself and is a system: write {call}, without "
+        "the options retriever and k"
+    )
+
+
 def _recorded_in_rows(data: Any) -> RecordedSystem:
     """Return a system that replies with the answers and contexts in rows of data. Rows without a field for
     the output of a system are left out.
@@ -346,7 +374,7 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
         return RecordedSystem(system, name="recorded answers")
     if is_retriever:
         return Pipeline(dataset, system)
-    return FunctionSystem(system)
+    return FunctionSystem(system, corpus=dataset.corpus)
 
 
 class PerspectiveScores(NamedTuple):

@@ -179,6 +179,9 @@ def save(
 ) -> Path | None:
     """Write a result into one folder; an older result there is replaced as a whole, or not at all.
 
+    Numbers are written with 12 significant digits, so that the scores of `load_result` equal the saved ones up
+    to rounding: compare them by pandas.testing.assert_frame_equal, which allows for it.
+
     Args:
         result: from `evaluate`.
         folder: where; "" means "keep nothing", and nothing is done; nor is anything saved in a dry

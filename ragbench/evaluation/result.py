@@ -163,6 +163,10 @@ def _values_of_measure(name: str) -> str:
     output="rb.evaluate(data, system), whose result has it",
     folder="rb.save(result, folder)",
     **dict.fromkeys(
+        "to_run to_trec to_trec_run write_run write_trec save_run export_run".split(),
+        "rb.save(result, folder), which writes run.trec",
+    ),
+    **dict.fromkeys(
         ["mlflow", "wandb", "tensorboard"], "result.measures, a DataFrame, for the log"
     ),
     metrics="result.mean('nDCG@10'), or result.measures, a table",

@@ -183,6 +183,10 @@ class Results(Sequence[Result], metaclass=Suggesting):
             if result.diagnosis is not None
         }
 
+    @explaining_calls(
+        baseline="results.compare(baseline), of the name of a result, for differences from it",
+        **dict.fromkeys(["sort_by", "by", "rank_by"], "measure"),
+    )
     def leaderboard(
         self, measure: str | Sequence[str] = "", measures: str | Sequence[str] = ()
     ) -> pd.DataFrame:

@@ -4,7 +4,7 @@ OF_COMPARISONS = {
     **dict.fromkeys(["names", "systems"], "names of systems as in compare({'old': a, 'new': b})"),
     **dict.fromkeys(
         "on key id id_col id_column question_col question_column index join".split(),
-        "a column 'id' or 'question', by which questions are paired",
+        "no option: rows are paired by a column id or question, under any of its usual names (user_input is one)",
     ),
     **dict.fromkeys(
         "test method statistic alternative paired n_bootstrap n_boot bootstrap n_resamples n_iterations "

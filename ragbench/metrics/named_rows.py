@@ -198,6 +198,8 @@ class ExplainedFrame(pd.DataFrame):
                 calls |= dict.fromkeys(["winner", "best"], "table.iloc[0]")
             if "decision" in columns:
                 calls |= _CALLS_OF_DECISIONS
+            if "p_value" in columns:
+                calls |= dict.fromkeys(["p", "pvalue"], "table['p_value']")
             measures = columns  # a table without a row per measure may have a column per measure
             if "measure" in columns:
                 measures = [str(measure) for measure in pd.DataFrame(self)["measure"].unique()]
@@ -542,6 +544,8 @@ class NamedRows(ExplainedFrame):
                     rows = frame[frame[column] == name]
                     return ExplainedSeries(rows.iloc[0]) if len(rows) == 1 else ExplainedFrame(rows)
             known += names
+        if key == "p" and "p_value" in frame:  # the heading in the printed table
+            raise UnknownKeyError("unknown column or row 'p'; use table['p_value']")
         raise UnknownKeyError(unknown_column(key, known))
 
 

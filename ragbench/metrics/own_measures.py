@@ -19,8 +19,10 @@ def own_value(measure: Measure, query_id: str, *arguments: Any) -> float | None:
     try:
         value = function(*arguments)
     except Exception as exc:
+        # a function that takes the answer for its text, as in len(answer)
+        hint = "; answer.text is its text" if "'Answer'" in str(exc) else ""
         raise DataError(
-            f"{measure.name} failed at query {query_id!r}: {type(exc).__name__}: {exc}"
+            f"{measure.name} failed at query {query_id!r}: {type(exc).__name__}: {exc}{hint}"
         ) from exc
     if value is None:
         return None

@@ -67,6 +67,11 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
         raise _not_a_name(name)
     if not isinstance(split, str) or not split:
         raise ConfigError(f"the split is {split!r}; expected a name like 'test'")
+    if not isinstance(corpus, str | os.PathLike):
+        raise ConfigError(
+            f"the corpus is {type(corpus).__name__}; expected a folder of texts, a corpus.jsonl or the name of "
+            "a dataset; documents in hand are for rb.Dataset.from_dicts(corpus, queries, qrels)"
+        )
     # by which the dataset can be loaded again, from any folder
     source = DatasetSource(_absolute(name), split, _absolute(corpus) if corpus else "")
     data = replace(_load(name, split, corpus), source=source)
