@@ -85,7 +85,8 @@ class Measure(metaclass=Suggesting):
     the subject of one value ("document", "span", "chunk", "context", "answer", "citation",
     "pipeline", "safety", ...). None in `bounds` means unbounded. `attainable` is True if every test
     set allows the better bound to be reached, `headline` if tables show the measure by default (of a
-    family, at the depth of 5).
+    family, at the depth of 5). `decides` is False for a heuristic or a description: without a target it
+    is shown next to a baseline, and is no regression.
 
     >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None),
     ...                 higher_is_better=False, meaning="words of the answer")
@@ -107,6 +108,7 @@ class Measure(metaclass=Suggesting):
     judged: bool = False
     attainable: bool = True
     headline: bool = False
+    decides: bool = True
 
     def __post_init__(self) -> None:
         """Check and register a measure of the user, which has a function. Fill in the fields of a measure
@@ -756,6 +758,15 @@ def higher_is_better(name: str) -> bool:
     [True, False, False, True]
     """
     return (find_measure(name) or _UNKNOWN).higher_is_better
+
+
+def is_heuristic(name: str) -> bool:
+    """Return True for a heuristic or a description, which decides only where a target for it is named.
+
+    >>> [is_heuristic(name) for name in ("tfidf_redundancy", "latency_total_ms", "R@5", "llm_relevance")]
+    [True, True, False, False]
+    """
+    return not (find_measure(name) or _UNKNOWN).decides
 
 
 def is_ranking_measure(name: str) -> bool:

@@ -57,9 +57,10 @@ def eval_command(
     finished without asking anything. Another evaluation in that folder is refused: other questions,
     documents, system or options. A single --query is only shown, unless --output is given,
     and passes where --expected-doc is among the first 5 documents.
-    Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline, 2
-    nothing could be evaluated or the judge failed on more than 20 % of the answers, 3 the maximum
-    cost stopped it, 130 interrupted.
+    Exit status: 0 all is well, 1 a target is missed, something is worse than in the baseline, or
+    questions of the baseline lost labelled documents or evidence, 2 nothing could be evaluated or the
+    judge failed on more than 20 % of the answers, 3 the maximum cost stopped it, 130 interrupted.
+    Targets are those that you name and, without --baseline, ragbench's own for test sets of yours.
 
     Questions:
         test_set: A test-set file, a folder, or a dataset's name.

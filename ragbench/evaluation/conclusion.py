@@ -305,14 +305,17 @@ def _next_step_of_one(result: Result) -> tuple[str, str]:
     """Return the next step after the evaluation of a single configuration: its kind ("improve",
     "label" or "add"), and the instruction.
 
-    The first of these that applies decides: a regression against the baseline, a recommendation, the
-    stage in which most failures have their cause, many questions that nothing decides.
+    The first of these that applies decides: a regression against the baseline, labels that were lost with
+    the documents, a recommendation, the stage in which most failures have their cause, many questions
+    that nothing decides.
     """
     regressions = result.comparison.regressions if result.comparison else ()
     if "questions" in regressions:
         return "improve", "read the questions that newly fail"
     if regressions:
-        return "improve", f"find out what lowered {', '.join(regressions[:3])}"
+        return "improve", f"find out what made {', '.join(regressions[:3])} worse"
+    if result.comparison and result.comparison.lost:
+        return "improve", "restore the documents that are gone, or take a new baseline without them"
     if result.advice:
         action = result.advice[0].action
         return "improve", action[:1].lower() + action[1:].rstrip(".")

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from ragbench.errors import plural
 from ragbench.groups import grouped
 from ragbench.hints.attributes import suggesting
 from ragbench.llms import cost_of
-from ragbench.statistics.ranking import RANKING
+from ragbench.registry import higher_is_better
 from ragbench.types import Answer, Completion, Judgement
 
 BUILT_IN = "pydoc"
@@ -165,9 +166,10 @@ class Change:
     """A measure in the baseline and now, on the cases that both scored.
 
     `verdict` is "regression" or "improvement" where the interval of the difference and the p-value
-    (Holm over all measures compared) both say so, else "no difference shown", which does not mean
-    that there is none: see `mde`, the smallest difference that this many cases would show.
-    `p_value` is of the single test, `p_adjusted` after Holm's correction.
+    (Holm over all measures that decide) both say so, else "no difference shown", which does not mean
+    that there is none: see `mde`, the smallest difference that this many cases would show. A heuristic
+    without a target is not tested: its verdict is "shown only".
+    `p_value` is of the single test, `p_adjusted` after Holm's correction, None for what is shown only.
     """
 
     measure: str
@@ -211,9 +213,21 @@ class PassFail:
     verdict: str
 
 
-def _place(measure: str) -> int:
-    """Return the place of a measure in the order of those that rank; others come last."""
-    return RANKING.index(measure) if measure in RANKING else len(RANKING)
+SHOWN_ONLY = "shown only"
+"""The verdict on a heuristic without a target: its difference is shown, and decides nothing."""
+
+_MAX_NAMED = 5  # questions that a sentence names
+
+
+def names_of_questions(query_ids: Sequence[str]) -> str:
+    """Return the ids of questions, separated by commas; of many, the first few and the number of others.
+
+    >>> names_of_questions(["q1", "q2"]), names_of_questions(["a", "b", "c", "d", "e", "f", "g"])
+    ('q1, q2', 'a, b, c, d, e and 2 more')
+    """
+    names = ", ".join(query_ids[:_MAX_NAMED])
+    n_others = len(query_ids) - _MAX_NAMED
+    return f"{names} and {n_others} more" if n_others > 0 else names
 
 
 @suggesting()
@@ -223,7 +237,10 @@ class Comparison:
     change; `notes` state what could not be compared, and why.
 
     `new`, `removed` and `changed` are the ids of the other questions: asked now only, asked then
-    only, asked in both with another text or other labels.
+    only, asked in both with another text or other labels. `lost` are those of the changed ones with
+    fewer labelled documents, or less evidence, because the documents changed: what they would show now
+    is not known, so that a gate does not pass. `ranking` is the measure that configurations are ranked
+    by, "" if none was compared.
     """
 
     baseline: str
@@ -235,15 +252,52 @@ class Comparison:
     new: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    ranking: str = ""
 
     @property
     def noticeable(self) -> str:
-        """State how large a fall these questions could have shown, by the first measure compared."""
-        known = [change for change in self.changes if change.mde is not None]
-        if not known:
+        """State how large a fall these questions could have shown, by the measure that ranks, or else the
+        first one that decides, measures of retrieval first.
+
+        Where nothing differs, there is no variance to tell this from; then the interval states it.
+        """
+        deciding = []
+        for change in self.changes:
+            has_interval = change.ci_low is not None
+            is_tested = change.verdict != SHOWN_ONLY
+            if is_tested and has_interval and higher_is_better(change.measure):
+                deciding.append(change)
+        if not deciding:
             return f"too few questions to notice a fall: {self.n}"
-        first = min(known, key=lambda change: _place(change.measure))
-        return f"a fall of {first.mde:.3f} in {first.measure} would have been noticed (80 % power)"
+        first = min(deciding, key=self._place)
+        if first.mde is not None:
+            return (
+                f"a fall of {first.mde:.3f} in {first.measure} would have been noticed (80 % power)"
+            )
+        if first.ci_low is None or first.better or first.worse:
+            return f"too few questions to notice a fall in {first.measure}: {first.n}"
+        largest_fall = abs(first.ci_low)
+        return f"a fall of more than {largest_fall:.3f} in {first.measure} is ruled out (95 % interval)"
+
+    def _place(self, change: Change) -> int:
+        """Return the place of a change in the order in which `noticeable` chooses: the measure that ranks
+        (0), measures of retrieval (1), others (2).
+        """
+        if change.measure == self.ranking:
+            return 0
+        return 1 if change.perspective == "retrieval" else 2
+
+    @property
+    def lost_sentence(self) -> str:
+        """State which questions lost their labels with the documents, as a clause; "" if none did."""
+        if not self.lost:
+            return ""
+        questions = plural(len(self.lost), "question")
+        return (
+            f"{questions} of the baseline lost labelled documents or evidence "
+            f"({names_of_questions(self.lost)}); if that is on purpose, take a new baseline"
+        )
 
     @property
     def regressions(self) -> tuple[str, ...]:

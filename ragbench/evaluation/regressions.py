@@ -8,16 +8,24 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ComparisonError
-from ragbench.evaluation.records import Change, Comparison, Flip, PassFail
+from ragbench.evaluation.records import (
+    SHOWN_ONLY,
+    Change,
+    Comparison,
+    Flip,
+    PassFail,
+    names_of_questions,
+)
 from ragbench.evaluation.result import Result
-from ragbench.registry import HEADLINE, higher_is_better, perspective_of
+from ragbench.metrics.overall import HEURISTIC_PARTS, lets_all_pass
+from ragbench.registry import HEADLINE, higher_is_better, is_heuristic, perspective_of
 from ragbench.statistics import adjusted_p_values, mcnemar_p_value
 from ragbench.statistics.clusters import clusters_of
 from ragbench.statistics.columns import known_number
+from ragbench.statistics.ranking import RANKING, main_measure_of
 from ragbench.statistics.thresholds import ALPHA
 from ragbench.statistics.unreadable import compare_readable, unreadable_note
 
-_MAX_NAMED = 5  # questions that a note names
 _NUMBERS = ("baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "mde")
 
 
@@ -30,7 +38,9 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
 
     A measure is a "regression" if it got worse and the p-value of its interval
     (`ragbench.statistics.compare`) is below 0.05 after Holm's correction, which makes up for testing
-    several measures at once: the measures of the headline table and the measures with a target. For the rate of
+    several measures at once: the measure that ranks configurations, the measures of the headline table
+    and the measures with a target. A heuristic without a target (`_undecided_heuristics`) is shown with its
+    difference, and takes no part in tests and correction: its verdict is "shown only". For the rate of
     passed questions, and of safety samples classified correctly, the p-value is from McNemar's
     exact test, which compares the number of cases that newly fail with the number that are fixed. If a
     measure or rate has the same value for every case in both, its test can show nothing, and takes no
@@ -56,9 +66,11 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     removed = tuple(query_id for query_id in baseline.queries if query_id not in result.queries)
     in_both = [query_id for query_id in result.queries if query_id in baseline.queries]
     changed = tuple(query_id for query_id in in_both if query_id not in shared)
+    lost = _lost(baseline, result, changed)
     notes.append(_not_compared("new", new))
     notes.append(_not_compared("removed", removed))
     notes.append(_not_compared("changed", changed))
+    measures = [change.measure for change in changes]
     return Comparison(
         baseline=baseline.name,
         baseline_made=baseline.made_at,
@@ -69,7 +81,60 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
         new=new,
         removed=removed,
         changed=changed,
+        lost=lost,
+        ranking=_ranking_measure(baseline, result, shared, measures),
     )
+
+
+def _lost(baseline: Result, result: Result, changed: Sequence[str]) -> tuple[str, ...]:
+    """Return which of the changed questions have the same text, and fewer labelled documents or less
+    evidence than in the baseline, while the documents have changed, too.
+
+    A question whose labels a person changed next to the same documents is none of them.
+    """
+    if baseline.dataset.get("corpus", "") == result.dataset.get("corpus", ""):
+        return ()
+    lost = []
+    for query_id in changed:
+        if baseline.queries[query_id] != result.queries[query_id]:
+            continue
+        n_documents_then, n_words_then = _labels_in_documents(baseline, query_id)
+        n_documents_now, n_words_now = _labels_in_documents(result, query_id)
+        if n_documents_now < n_documents_then or n_words_now < n_words_then:
+            lost.append(query_id)
+    return tuple(lost)
+
+
+def _labels_in_documents(result: Result, query_id: str) -> tuple[int, int]:
+    """Return how many labelled documents of a question the documents of a result have, and how many
+    words its evidence has.
+
+    If the result has no digest of each document, as for very many of them, all labelled ones count.
+    """
+    verdict = result.verdicts.get(query_id, {})
+    labelled = verdict.get("relevant", ())
+    documents = result.config.get("document_digests")
+    if documents:
+        labelled = [doc_id for doc_id in labelled if doc_id in documents]
+    return len(labelled), verdict.get("evidence_words") or 0
+
+
+def _ranking_measure(
+    baseline: Result, result: Result, questions: Collection[str], among: Collection[str]
+) -> str:
+    """Return the measure that configurations are ranked by, of those in `among`; "" if none of them ranks.
+
+    `questions` are the ids of those that are compared.
+    """
+    n_scored = {}
+    names = [name for name in RANKING if name in among]
+    old = baseline.wide.reindex(index=sorted(questions), columns=names)
+    new = result.wide.reindex(index=sorted(questions), columns=names)
+    for name in names:
+        n_scored[name] = int((old[name].notna() & new[name].notna()).sum())
+    if not any(n_scored.values()):
+        return ""
+    return main_measure_of(n_scored)
 
 
 def _not_compared(word: str, query_ids: Sequence[str]) -> str:
@@ -82,10 +147,7 @@ def _not_compared(word: str, query_ids: Sequence[str]) -> str:
     if not n:
         return ""
     noun = "question is" if n == 1 else "questions are"
-    names = ", ".join(query_ids[:_MAX_NAMED])
-    if n > _MAX_NAMED:
-        names += f" and {n - _MAX_NAMED} more"
-    return f"{n} {noun} {word} and not compared: {names}"
+    return f"{n} {noun} {word} and not compared: {names_of_questions(query_ids)}"
 
 
 def shared_questions(
@@ -207,14 +269,14 @@ def _perspectives_measured(result: Result) -> set[str]:
 def _changes(
     baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[Change, ...]:
-    """Return the change of each measure that is compared (`_measures_to_compare`), with its p-value after
-    Holm's correction for several measures.
+    """Return the change of each measure that is compared (`_measures_to_compare`). Those that decide have a
+    p-value after Holm's correction for several measures; heuristics without a target are only shown.
 
     Args:
         left_out: parts that are not compared -> the reason.
         questions: ids of the questions that are compared.
     """
-    measures = _measures_to_compare(baseline, result, left_out)
+    measures = _measures_to_compare(baseline, result, left_out, questions)
     if not measures:
         return ()
     frames = {
@@ -232,14 +294,19 @@ def _changes(
         questions=result.queries,
     )
     rows = table[table["n"] > 0].to_dict("records")  # one per measure
-    p_values = [known_number(row["p_value"]) for row in rows]
-    n_moved = [row["wins"] + row["losses"] for row in rows]  # questions whose value changed
+    shown_only = _undecided_heuristics(result, measures)
+    tested = [row for row in rows if row["measure"] not in shown_only]
+    p_values = [known_number(row["p_value"]) for row in tested]
+    n_moved = [row["wins"] + row["losses"] for row in tested]  # questions whose value changed
     adjusted = _holm(p_values, n_moved)
+    adjusted_of = dict(zip([row["measure"] for row in tested], adjusted, strict=True))
     changes = []
-    for row, p_adjusted in zip(rows, adjusted, strict=True):
+    for row in rows:
         measure = row["measure"]
         numbers = {name: known_number(row[name]) for name in _NUMBERS}
         is_better = _is_interval_better(measure, numbers["ci_low"], numbers["ci_high"])
+        p_adjusted = adjusted_of.get(measure)  # None if it is only shown
+        verdict = SHOWN_ONLY if measure in shown_only else _verdict(p_adjusted, is_better)
         change = Change(
             measure,
             perspective_of(measure),
@@ -248,17 +315,31 @@ def _changes(
             n=int(row["n"]),
             better=int(row["wins"]),
             worse=int(row["losses"]),
-            verdict=_verdict(p_adjusted, is_better),
+            verdict=verdict,
         )
         changes.append(change)
     return tuple(changes)
 
 
+def _undecided_heuristics(result: Result, measures: Collection[str]) -> frozenset[str]:
+    """Return which of these measures decide nothing: heuristics and descriptions of which neither the user
+    nor a preset named a target of the mean, or a threshold of the single answer.
+    """
+    named = {row.measure for row in result.rows if row.target is not None}
+    thresholds = result.settings.get("cases", {})
+    for part, measure in HEURISTIC_PARTS.items():
+        if part in thresholds and not lets_all_pass(part, thresholds[part]):
+            named.add(measure)
+    heuristics = {measure for measure in measures if is_heuristic(measure)}
+    return frozenset(heuristics - named)
+
+
 def _measures_to_compare(
-    baseline: Result, result: Result, left_out: Mapping[str, str]
+    baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> list[str]:
     """Return the measures that both results have scored and that are compared, in the order of the
-    baseline: the headline measures, the measures with a target and the user's own.
+    baseline: the one that ranks configurations, the headline measures, the measures with a target and the
+    user's own.
     """
     scored = set(result.scores.dropna(subset=["value"])["measure"])  # a missing value is unscored
     targets = {row.measure for row in result.rows if row.target is not None}
@@ -271,9 +352,14 @@ def _measures_to_compare(
         # parts of the overall are measures of their own, and `_pass_fail` compares pass_rate
         if name.startswith("overall_") or name == "pass_rate":
             continue
-        if name in HEADLINE or name in targets or perspective_of(name) == "own":
-            measures.append(name)
-    return measures
+        measures.append(name)
+    ranking = _ranking_measure(baseline, result, questions, measures)
+    compared = []
+    for name in measures:
+        is_shown = name in HEADLINE or name in targets or perspective_of(name) == "own"
+        if is_shown or name == ranking:
+            compared.append(name)
+    return compared
 
 
 def _is_interval_better(measure: str, low: float | None, high: float | None) -> bool | None:

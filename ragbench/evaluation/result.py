@@ -591,7 +591,8 @@ class Result(Decisions, metaclass=Suggesting):
           (`PassageMatches.is_foreign`);
         - the judge did not fail (`judge_failed`);
         - no target is missed;
-        - nothing got worse than in the baseline, if there is one.
+        - nothing got worse than in the baseline, if there is one, and none of its questions lost its
+          labels with the documents.
         """
         measured = {row.measure for row in self.rows if row.value is not None}
         gates = set(self.settings.get("gates", ()))
@@ -602,7 +603,9 @@ class Result(Decisions, metaclass=Suggesting):
             return False
         if self.judge_failed or self.missed:
             return False
-        return self.comparison is None or not self.comparison.regressions
+        if self.comparison is None:
+            return True
+        return not self.comparison.regressions and not self.comparison.lost
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per question: what `questions` has, and every measure."""

@@ -68,6 +68,16 @@ SAYS_RIGHT: Mapping[str, str] = MappingProxyType(
 )
 """Part that compares what an answer says with what it should say -> the measure that it is."""
 
+HEURISTIC_PARTS: Mapping[str, str] = MappingProxyType(
+    {
+        "semantic": "semantic_similarity",
+        "citation": "citation_content",
+        "hallucination": "claim_support",
+        "expected_claims": "expected_claims",
+    }
+)
+"""Part that decides only where the user or a preset names a threshold -> the measure that it is."""
+
 DEFAULTS: dict[str, dict[str, Any]] = bundled(__file__, "targets.toml")
 """The default targets of measures, thresholds of parts ("cases") and weights of parts."""
 
@@ -85,6 +95,15 @@ if it is one of `LOWER_PARTS`. Only labels and a judge's verdicts have one. Heur
 citation, hallucination, expected_claims) decide only where a preset or the user sets a threshold.
 "outcome" (as expected) and "latency" (within the budget) are 1 or 0; a threshold of 0 leaves
 them out."""
+
+
+def lets_all_pass(part: str, threshold: float) -> bool:
+    """Return True for a threshold that every answer reaches, so that the part decides nothing.
+
+    >>> lets_all_pass("semantic", 0), lets_all_pass("hallucination", 1), lets_all_pass("hallucination", 0.2)
+    (True, True, False)
+    """
+    return threshold >= 1 if part in LOWER_PARTS else threshold <= 0
 
 
 def weighted_overall(

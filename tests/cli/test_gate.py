@@ -36,8 +36,8 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     monkeypatch.chdir(tmp_path)
     write_repository(tmp_path)
 
-    def run(output: str, *options: str) -> tuple[int, str]:
-        command = ["eval", "--test-set", "tests.csv", "--docs", "docs/", "--output", output]
+    def run(output: str, *options: str, test_set: str = "tests.csv") -> tuple[int, str]:
+        command = ["eval", "--test-set", test_set, "--docs", "docs/", "--output", output]
         done = CliRunner().invoke(app, [*command, *options])
         return done.exit_code, " ".join(done.output.split())
 
@@ -66,12 +66,63 @@ def test_a_new_question_and_a_changed_one_do_not_break_it(gate: Gate, tmp_path: 
     assert "1 question is changed and not compared" in shown
 
 
+def test_more_passages_with_more_redundancy_are_green(gate: Gate) -> None:
+    gate("./one", "--set", "k=1")
+    code, shown = gate("./five", "--baseline", "one", "-v")
+    assert code == 0, shown
+    assert "no regression shown" in shown
+    assert "tfidf_redundancy" in shown
+    assert "shown only" in shown
+
+
+def test_questions_that_vanish_with_their_documents_turn_it_red(gate: Gate, tmp_path: Path) -> None:
+    lines = []
+    for topic in TOPICS[:20]:
+        quote = f"The rules for {topic} are kept"
+        place = f"doc_id: {topic}.md, start: 0, end: {len(quote)}"
+        lines += [
+            f"- id: {topic}",
+            f"  query: Who keeps the rules for {topic}?",
+            f"  evidence: [{{{place}, quote: {quote}}}]",
+        ]
+    (tmp_path / "quotes.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    code, shown = gate("./quotes", test_set="quotes.yaml")
+    assert code == 0, shown
+    for topic in ("parking", "badge"):
+        (tmp_path / "docs" / f"{topic}.md").unlink()
+    code, shown = gate("./gone", "--baseline", "quotes", test_set="quotes.yaml")
+    assert code == 1, shown
+    assert (
+        "2 questions of the baseline lost labelled documents or evidence (parking, badge); if that is on "
+        "purpose, take a new baseline"
+    ) in shown
+    junit = tmp_path / "gone.xml"
+    code, shown = gate("./gone.xml", "--baseline", "quotes", test_set="quotes.yaml")
+    assert code == 1, shown
+    assert 'name="labels against quotes"' in junit.read_text(encoding="utf-8")
+    # on purpose
+    gate("./new", test_set="quotes.yaml")
+    code, shown = gate("./after", "--baseline", "new", test_set="quotes.yaml")
+    assert code == 0, shown
+
+
+def test_default_targets_decide_without_a_baseline_only(gate: Gate, tmp_path: Path) -> None:
+    for path in list((tmp_path / "docs").glob("*.md"))[:15]:
+        path.write_text("# Moved\n\nThis page has moved.\n", encoding="utf-8")
+    code, shown = gate("./low")
+    assert code == 1, shown
+    assert "targets reached, missed: nDCG@5, R@5, pass_rate" in shown
+    code, shown = gate("./next", "--baseline", "low")
+    assert code == 0, shown
+
+
 def test_a_broken_repository_is_red(gate: Gate, tmp_path: Path) -> None:
     for path in (tmp_path / "docs").glob("*.md"):
         path.write_text("# Moved\n\nThis page has moved.\n", encoding="utf-8")
     code, shown = gate("./broken", "--baseline", "baseline")
     assert code == 1, shown
     assert "regression" in shown
+    assert "find out what made" in shown or "read the questions that newly fail" in shown
 
 
 def test_targets_that_are_named_gate_next_to_a_baseline(gate: Gate) -> None:

@@ -77,11 +77,144 @@ def test_a_clear_drop_is_a_regression_and_a_clear_gain_is_not() -> None:
 
 
 def test_a_rise_is_a_regression_where_lower_is_better() -> None:
-    low = report_of([0.1, 0.2] * 15, measure="ngram_redundancy")
-    high = report_of([0.8, 0.7] * 15, measure="ngram_redundancy")
+    low = with_target(report_of([0.1, 0.2] * 15, measure="ngram_redundancy"))
+    high = with_target(report_of([0.8, 0.7] * 15, measure="ngram_redundancy"))
     assert compare_results(low, high).regressions == ("ngram_redundancy",)
     assert compare_results(low, high).changes[0].worse == 30
     assert compare_results(high, low).changes[0].verdict == "improvement"
+
+
+def with_target(result: Result) -> Result:
+    return replace(result, rows=tuple(replace(row, target=0.5) for row in result.rows))
+
+
+HEURISTICS = (
+    "ngram_redundancy tfidf_redundancy unique_token_ratio claim_support numeric_support "
+    "citation_form citation_content citation_coverage token_f1 expected_claims answer_leak_free cost_usd overall"
+).split()
+
+
+@pytest.mark.parametrize("measure", HEURISTICS)
+def test_a_heuristic_without_a_target_is_shown_and_decides_nothing(measure: str) -> None:
+    low, high = (
+        report_of(values, measure=measure) for values in ([0.1, 0.2] * 15, [0.9, 0.8] * 15)
+    )
+    for before, after in ((low, high), (high, low)):
+        found = compare_results(before, after)
+        assert found.regressions == ()
+        assert found.noticeable == "too few questions to notice a fall: 30"
+        for change in found.changes:  # token_f1 is not even in the table
+            assert (change.verdict, change.p_adjusted) == ("shown only", None)
+            assert change.ci_low is not None
+    both = compare_results(low, with_target(high)), compare_results(high, with_target(low))
+    assert {found.regressions for found in both} == {(), (measure,)}
+
+
+@pytest.mark.parametrize(
+    ("part", "measure", "nothing"),
+    [
+        ("semantic", "semantic_similarity", 0.0),
+        ("citation", "citation_content", 0.0),
+        ("hallucination", "claim_support", 1.0),
+        ("expected_claims", "expected_claims", 0.0),
+    ],
+)
+def test_a_heuristic_with_a_threshold_for_answers_decides(
+    part: str, measure: str, nothing: float
+) -> None:
+    def found(threshold: float) -> tuple[str, ...]:
+        sides = []
+        for values in ([0.9, 0.8] * 15, [0.1, 0.2] * 15):
+            result = report_of(values, measure=measure)
+            settings = {**result.settings, "cases": {part: threshold}}
+            sides.append(configured(result, settings=settings))
+        return compare_results(*sides).regressions
+
+    assert found(0.5) == (measure,)
+    assert found(nothing) == ()
+
+
+def test_a_heuristic_takes_no_part_in_the_correction() -> None:
+    before, after = report_of([0.8] * 8), report_of([0.2] * 8)
+    before, after = also_scored(before, 0.1, *HEURISTICS), also_scored(after, 0.9, *HEURISTICS)
+    changes = {change.measure: change for change in compare_results(before, after).changes}
+    assert changes["RR"].p_adjusted == pytest.approx(changes["RR"].p_value)
+    assert changes["tfidf_redundancy"].verdict == "shown only"
+
+
+@pytest.mark.parametrize("measure", ["R@5", "span_recall@5", "gold_fact_coverage", "answered"])
+def test_a_measure_of_labels_decides_without_a_target(measure: str) -> None:
+    low, high = (
+        report_of(values, measure=measure) for values in ([0.1, 0.2] * 15, [0.9, 0.8] * 15)
+    )
+    assert compare_results(high, low).regressions == (measure,)
+
+
+def test_the_measure_that_ranks_decides_and_names_the_fall() -> None:
+    values = [0.9, 0.5, 0.7] * 10
+    before, after = report_of(values), report_of(values[1:] + values[:1])
+    for measure in ("span_recall_auc", "nDCG@10"):
+        columns = [
+            score_frame(zip(one.queries, [measure] * 30, numbers, strict=True))
+            for one, numbers in ((before, [0.8, 0.6] * 15), (after, [0.2, 0.1] * 15))
+        ]
+        ranked = [
+            replace(one, scores=pd.concat([one.scores, more]))
+            for one, more in zip((before, after), columns, strict=True)
+        ]
+        found = compare_results(*ranked)
+        assert found.ranking == measure
+        assert found.regressions == (measure,)
+        assert f"in {measure} would have been noticed" in found.noticeable
+
+
+def test_without_any_difference_the_interval_states_the_fall() -> None:
+    low = also_scored(report_of([0.5] * 30), 0.3, "nDCG@10", "tfidf_redundancy")
+    found = compare_results(low, low)
+    limit = next(abs(one.ci_low or 0) for one in found.changes if one.measure == "nDCG@10")
+    assert found.noticeable == (
+        f"a fall of more than {limit:.3f} in nDCG@10 is ruled out (95 % interval)"
+    )
+
+
+def labelled(
+    documents: str, *, relevant: str = "ab", words: int | None = 9, digest: str = "then"
+) -> Result:
+    """Return a result of 12 questions, of which q3 has labels; each letter is a document."""
+    result = report_of([1.0] * 12, [True] * 12)
+    verdict = {"passed": True, "relevant": tuple(relevant), "evidence_words": words}
+    result = replace(result, verdicts={**result.verdicts, "q3": verdict})
+    return configured(
+        result,
+        dataset={**result.dataset, "corpus": documents},
+        document_digests=dict.fromkeys(documents, "0"),
+        question_digests=dict.fromkeys(result.queries, "same") | {"q3": digest},
+    )
+
+
+def test_a_question_that_lost_its_documents_is_named_and_the_gate_fails() -> None:
+    before = labelled("abc")
+    for now in (labelled("ac", digest="now"), labelled("abcd", words=None, digest="now")):
+        found = compare_results(before, now)
+        assert (found.lost, found.changed, found.regressions) == (("q3",), ("q3",), ())
+        assert found.lost_sentence == (
+            "1 question of the baseline lost labelled documents or evidence (q3); if that is on "
+            "purpose, take a new baseline"
+        )
+        assert not replace(now, comparison=found).passed
+
+
+def test_labels_changed_on_purpose_lose_nothing() -> None:
+    before = labelled("abc")
+    same_documents = labelled("abc", relevant="a", words=3, digest="now")
+    renamed = labelled("axc", relevant="ax", digest="now")
+    only_edited = labelled("abcd", words=12, digest="now")
+    for now in (same_documents, renamed, only_edited):
+        found = compare_results(before, now)
+        assert (found.lost, found.changed, found.lost_sentence) == ((), ("q3",), "")
+        assert replace(now, comparison=found).passed
+    # labels that are as they were: the question is compared, and shows what the gone document costs
+    assert compare_results(before, labelled("ac")).lost == ()
 
 
 def test_a_drop_on_few_cases_is_not_shown() -> None:
@@ -107,11 +240,11 @@ def test_unchanged_measures_take_no_part_in_the_correction() -> None:
     same = tuple(SampleResult(f"s{i}", "input", True, "jailbreak", 0.9, True) for i in range(10))
     before = replace(report_of([0.8] * 8, [True] * 8), samples=same)
     after = replace(report_of([0.2] * 8, [False] * 6 + [True] * 2), samples=same)
-    still = ("R@5", "nDCG@5", "AP", "Success@5", "claim_support", "answered")
+    still = ("R@5", "nDCG@5", "AP", "Success@5", "answered")
 
     found = compare_results(*(also_scored(one, 1.0, *still) for one in (before, after)))
     change = next(one for one in found.changes if one.measure == "RR")
-    assert change.p_adjusted == pytest.approx(change.p_value), "not times 6"
+    assert change.p_adjusted == pytest.approx(change.p_value), "not times 5"
     assert change.p_value == pytest.approx(compare(before.scores, after.scores)["p_value"].iloc[0])
     assert {one.p_adjusted for one in found.changes if one.measure != "RR"} == {1.0}
     questions, samples = found.pass_fail

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ragbench.errors import plural
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.perspectives import attribution_doubt
-from ragbench.evaluation.records import CaseResult, Comparison, MeasureResult
+from ragbench.evaluation.records import SHOWN_ONLY, CaseResult, Comparison, MeasureResult
 from ragbench.report.page.sentences import aim, failed_cases, number, signed, templates
 
 
@@ -76,12 +76,19 @@ def _checks(result: Result) -> list[Check]:
 def _comparison_checks(comparison: Comparison) -> list[Check]:
     """Return the test cases about the comparison with the baseline; a regression is a failure.
 
-    There is one for each compared measure, and one for each group of cases that pass or fail, such
-    as the questions. The message of one that passed is not shown.
+    There is one for each compared measure, one for each group of cases that pass or fail, such as the
+    questions, and one if questions lost their labels with the documents. A heuristic without a target
+    decides nothing, and is skipped. The message of one that passed is not shown.
     """
     against = f"against {comparison.baseline}"
     checks = []
+    if comparison.lost:
+        checks.append(Check(f"labels {against}", "failed", comparison.lost_sentence))
     for change in comparison.changes:
+        if change.verdict == SHOWN_ONLY:
+            message = "a heuristic without a target decides nothing"
+            checks.append(Check(f"{change.measure} {against}", "skipped", message))
+            continue
         outcome = "failed" if change.verdict == "regression" else "passed"
         values = f"{number(change.baseline)} -> {number(change.contender)}"
         message = f"regression: {values}, difference {signed(change.difference)}"

@@ -15,6 +15,7 @@ from ragbench.evaluation.perspectives import attribution_doubt
 from ragbench.evaluation.records import (
     BUILT_IN,
     SAFETY,
+    SHOWN_ONLY,
     CaseResult,
     Change,
     Cost,
@@ -82,7 +83,9 @@ def _clauses(result: Result) -> list[str]:
         regressions = result.comparison.regressions
         if regressions:
             clauses.append(f"{plural(len(regressions), 'regression')}: {', '.join(regressions)}")
-        else:
+        if result.comparison.lost:
+            clauses.append(result.comparison.lost_sentence)
+        if not regressions and not result.comparison.lost:
             smallest_fall_to_notice = result.comparison.noticeable  # a clause
             clauses.append(f"no regression shown; {smallest_fall_to_notice}")
     if result.unchecked_sentence:
@@ -130,12 +133,14 @@ def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
 def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
     """Return the rows of the comparison with the baseline; [] without a comparison.
 
-    Regressions come first, then improvements, then changes that show nothing. If `every` is False,
-    changes that show nothing are left out unless their measures are in the brief table.
+    Regressions come first, then improvements, then changes that show nothing, then heuristics without a
+    target, which are only shown. If `every` is False, changes that show nothing are left out unless their
+    measures are in the brief table, or rank.
     """
     if result.comparison is None:
         return []
     brief = {row.measure for rows in brief_measures(result).values() for row in rows}
+    brief.add(result.comparison.ranking)
     order = [*CHANGE_SIGNS]  # of verdicts: regression, improvement
     changes = [
         change
@@ -144,7 +149,9 @@ def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
     ]
 
     def rank(change: Change) -> int:
-        return order.index(change.verdict) if change.verdict in order else len(order)
+        if change.verdict in order:
+            return order.index(change.verdict)
+        return len(order) + (change.verdict == SHOWN_ONLY)
 
     return sorted(changes, key=rank)
 
