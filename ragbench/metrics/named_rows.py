@@ -92,13 +92,12 @@ class ExplainedSeries(pd.Series):
         Raises:
             UnknownKeyError: nothing is found for a text or an int; KeyError for other keys.
         """
+        # before pandas 3 a number that names no row was a place, with a warning
+        if isinstance(key, int) and key not in self.index:
+            raise UnknownKeyError(f"no row is named {key}; use .iloc[{key}] for its place")
         try:
             return super().__getitem__(key)
         except KeyError:
-            if isinstance(key, int):
-                raise UnknownKeyError(
-                    f"no row is named {key}; use .iloc[{key}] for its place"
-                ) from None
             if not isinstance(key, str):
                 raise
         if self._table is not None:
