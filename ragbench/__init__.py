@@ -113,14 +113,15 @@ _CALLS = {
         ["heatmap", "hist", "histogram", "bar", "barplot", "scatter", "boxplot"],
         "rb.plots.cause_bars(result.diagnosis), or result.to_frame().plot",
     ),
-    "plot": "rb.write_report(result, 'report.html'), or rb.plots.cause_bars(result.diagnosis)",
+    "plot": "rb.write_report(result, 'report.html'), also of rb.Results([a, b]), or a function of rb.plots, such as "
+    "rb.plots.cause_bars(result.diagnosis)",
     "BM25": "rb.retrieval.BM25(chunks), or rb.make_retriever('bm25', chunks)",
     "Dense": "rb.retrieval.Dense(chunks, embedder), or rb.make_retriever('dense:minilm', chunks)",
     "explain": "rb.diagnose(result)",
     **dict.fromkeys(["inspect", "browse", "view"], "rb.explore(result)"),
     **dict.fromkeys(
         ["power", "minimum_detectable_effect", "detectable_effect", "mde"],
-        "rb.compare(a, b), which states the smallest detectable difference",
+        "rb.compare(a, b)['mde'], the smallest detectable difference by each measure",
     ),
     "sample_size": "rb.compare(a, b), which states how many questions would decide",
     **dict.fromkeys(["significance", "compare_runs", "compare_results"], "rb.compare(a, b)"),
@@ -151,7 +152,8 @@ _CALLS = {
         "rb.load_dataset('hf:<repository>'), or rb.evaluate(rows, system)",
     ),
     "aggregate": "rb.score_run(qrels, run, measures).mean(), or result.mean()",
-    "read": "rb.load_dataset(name), rb.load_results(folder) or rb.compare('a.csv', 'b.csv')",
+    "read": "rb.load_dataset(name), rb.load_result(folder), rb.evaluate(rows) of rows with answers, "
+    "or rb.compare('a.csv', 'b.csv') of scores",
     "RelevanceEvaluator": "rb.score_run(qrels, run, measures)",
     "EvaluationDataset": "rb.evaluate(rows), of a list of dicts or a DataFrame",
     "TestCase": "rb.evaluate(rows), of a list of dicts or a DataFrame; rb.Case is a question with its labels",

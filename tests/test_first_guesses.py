@@ -308,7 +308,7 @@ EXPLAINED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a detectable effect": (
         lambda: rb.minimum_detectable_effect(result()),  # type: ignore[attr-defined]
-        "use rb.compare(a, b), which states the smallest detectable difference",
+        r"use rb.compare(a, b)['mde'], the smallest detectable difference",
     ),
     "a filter of questions": (
         lambda: result().filter(len),

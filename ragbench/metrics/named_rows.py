@@ -17,8 +17,8 @@ from ragbench.registry import call_of_measure, expected_measure, find_measure, m
 
 _CALLS_OF_DECISIONS = MappingProxyType(
     dict.fromkeys(
-        "winner best choice better is_better is_significant reject conclusion verdict outcome headline summary "
-        "next_step recommendation".split(),
+        "winner best choice better is_better significant is_significant reject conclusion verdict outcome "
+        "headline summary next_step recommendation".split(),
         "rb.Results([a, b]).conclude() of two results, or table['decision']",
     )
 )
