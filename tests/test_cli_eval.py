@@ -79,14 +79,12 @@ def write_answers(path: Path, retrieved: Callable[[str], str]) -> None:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    options = (
-        "--test-set",
-        "tests.json",
-        "--docs",
-        "docs",
-        "--perspective",
-        "retrieval,pipeline",
-    )
+    """Run `ragbench eval` with defaults for options that the arguments do not have."""
+    defaults = {"--test-set": "tests.json", "--docs": "docs", "--perspective": "retrieval,pipeline"}
+    options: list[str] = []
+    for option, value in defaults.items():
+        if option not in arguments:
+            options += [option, value]
     done = runner.invoke(app, ["eval", *options, *arguments])
     return done.exit_code, done.output
 

@@ -903,7 +903,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.compare({"q1": 1.0}, {"q1": 0.5}).pvalue,
         "use conclusion.arms['name'].p_adjusted",
     ),
-    "load": (lambda: rb.load, "use rb.load_dataset(name), rb.load_results(folder)"),  # type: ignore[attr-defined]
+    "load": (lambda: rb.load, "use rb.load_result(folder), or rb.load_results(folder)"),  # type: ignore[attr-defined]
     "the scores of a result": (
         lambda: retrieved().score,
         "use result.mean('nDCG@10'), or result.scores",

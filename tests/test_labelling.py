@@ -264,9 +264,8 @@ def test_a_test_set_answers_are_not_replaced_after_a_persons_change(
 def test_wrong_options_are_one_line_and_nothing_is_sent(
     server: Any, corpus: Path, tmp_path: Path, options: list[str]
 ) -> None:
-    status, output = run(
-        "testset", "generate", corpus, "--output", tmp_path / "x", "--llm", "openai:m", *options
-    )
+    llm = [] if "--llm" in options else ["--llm", "openai:m"]
+    status, output = run("testset", "generate", corpus, "--output", tmp_path / "x", *llm, *options)
     assert status == 2
     assert len(output.splitlines()) == 1
     assert output.startswith("ragbench: ")

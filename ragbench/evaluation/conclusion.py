@@ -38,6 +38,7 @@ from ragbench.evaluation.records import total_cost
 from ragbench.evaluation.regressions import missing_verdicts_note
 from ragbench.evaluation.result import Result, found_nothing
 from ragbench.judges.card import card_sentence, is_card
+from ragbench.metrics.safety.leakage import masked
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import compare, with_interval
 from ragbench.statistics.race import Race
@@ -371,7 +372,7 @@ def _failed_sentences(results: Sequence[Result], deciding: DecidingQuestions) ->
         if n_unscored:
             uses.append(f"{n_unscored} do not count")
         reason = failed[0].error or "no reason is given"
-        first_error = abridged(reason.removeprefix(f"{result.name}: "), _ERROR_LENGTH)
+        first_error = abridged(masked(reason.removeprefix(f"{result.name}: ")), _ERROR_LENGTH)
         lines.append(
             f"{len(failed)} of {plural(len(result.queries), 'question')} failed in {result.name} (the first: "
             f"{first_error}): {', '.join(uses)}."

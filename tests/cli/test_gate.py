@@ -38,7 +38,8 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
 
     def run(output: str, *options: str, test_set: str = "tests.csv") -> tuple[int, str]:
         command = ["eval", "--test-set", test_set, "--docs", "docs/", "--output", output]
-        done = CliRunner().invoke(app, [*command, *options])
+        wide = {"COLUMNS": "200", "TERMINAL_WIDTH": "200"}  # names of measures are not cut
+        done = CliRunner().invoke(app, [*command, *options], env=wide)
         return done.exit_code, " ".join(done.output.split())
 
     code, shown = run("./baseline")
