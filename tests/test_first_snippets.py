@@ -939,7 +939,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a column of a table by another word": (
         lambda: rb.compare(frame(0.5), frame(0.9)).significant,
-        "did you mean 'p_adjusted'?",
+        "or table['decision']",
     ),
     "a column that scores lack": (
         lambda: rb.score_run(QRELS, {"q1": {"cats": 1.0}}).metric,
