@@ -128,9 +128,7 @@ def _ranking_measure(
     meanings = wordings_in(results[0].settings)
     replaced_measure_of = measures_of(meanings)  # such as {"llm_my_words": "llm_correctness"}
     # ragbench's name of a measure -> number of questions that have it
-    n_scored = {}
-    for name, count in _n_scored(results, ids).items():
-        n_scored[replaced_measure_of.get(name, name)] = count
+    n_scored = _n_scored(results, ids, replaced_measure_of)
     retrieval = main_measure_of(n_scored, len(answerable))
     same_retrieval = len(results) > 1 and _all_equal(results, retrieval)
     of_answers = answer_measure_of(n_scored)
@@ -145,9 +143,7 @@ def _ranking_measure(
     else:
         chosen = retrieval
         # the same questions are counted, and are the number that they are compared with
-        n_answerable_scored = {}
-        for name, count in _n_scored(results, answerable).items():
-            n_answerable_scored[replaced_measure_of.get(name, name)] = count
+        n_answerable_scored = _n_scored(results, answerable, replaced_measure_of)
         reason = _coverage_reason(retrieval, n_answerable_scored, len(answerable))
         passed_over = _passed_over(retrieval, n_answerable_scored, len(answerable))
     in_scores = users_measures_of(meanings).get(chosen, chosen)
@@ -182,9 +178,15 @@ def _is_unanswerable(result: Result, query_id: str) -> bool:
     return expected in ("no_results", "blocked")
 
 
-def _n_scored(results: Sequence[Result], ids: Collection[str]) -> dict[str, int]:
+def _n_scored(
+    results: Sequence[Result], ids: Collection[str], replaced_measure_of: Mapping[str, str]
+) -> dict[str, int]:
     """Return measure -> the number of questions that it scores, of the questions `ids`; if results differ,
     the smallest of their numbers. A measure that some result lacks is left out.
+
+    Args:
+        replaced_measure_of: a measure of the user's wording -> the measure that it replaces, under whose
+            name it is counted.
     """
     counts_of_results = []
     for result in results:
@@ -194,7 +196,8 @@ def _n_scored(results: Sequence[Result], ids: Collection[str]) -> dict[str, int]
     fewest = {}
     for name in counts_of_results[0]:
         if all(name in counts for counts in counts_of_results):
-            fewest[name] = min(counts[name] for counts in counts_of_results)
+            counted_as = replaced_measure_of.get(name, name)
+            fewest[counted_as] = min(counts[name] for counts in counts_of_results)
     return fewest
 
 
