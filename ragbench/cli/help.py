@@ -144,9 +144,8 @@ def _check_given_once(command: Command, ctx: Any, args: list[str]) -> None:
             ctx.fail(text)
 
 
-_ADJACENT_COMMA = re.compile(
-    r"\S,\S"
-)  # as in "nDCG@10,AP"; a comma in a sentence has a space after it
+# as in "nDCG@10,AP"; a comma in a sentence has a space after it
+_ADJACENT_COMMA = re.compile(r"\S,\S")
 
 
 def _takes_commas(option: Any) -> bool:

@@ -162,9 +162,8 @@ class ExplainedFrame(pd.DataFrame):
         return ExplainedFrame
 
     def __repr__(self) -> str:
-        last_column = [
-            str(name) for name in self.columns[-1:]
-        ]  # perhaps one that the user has added
+        # the last column is perhaps one that the user has added
+        last_column = [str(name) for name in self.columns[-1:]]
         return frame_text(pd.DataFrame(self), always=last_column)
 
     def __getitem__(self, key: Any) -> Any:

@@ -399,9 +399,8 @@ def _without_nesting(record: Mapping[str, Any]) -> dict[str, Any]:
             del flat[field]
             has_question = _has_question(flat)
             if field == "expectations":
-                flat[field] = (
-                    True  # the field alone marks the record as a log of a system's outputs
-                )
+                # the field alone marks the record as a log of a system's outputs
+                flat[field] = True
             flat = {**value, **flat}  # the record's own fields win
             if field in ("vars", "inputs", "input") and not has_question:
                 flat.update(_text_as_question(value))

@@ -70,7 +70,7 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
     if not isinstance(corpus, str | os.PathLike):
         raise ConfigError(
             f"the corpus is {type(corpus).__name__}; expected a folder of texts, a corpus.jsonl or the name of "
-            "a dataset; documents in hand are for rb.Dataset.from_dicts(corpus, queries, qrels)"
+            f"a dataset; documents in hand are for {_IN_HAND}"
         )
     # by which the dataset can be loaded again, from any folder
     source = DatasetSource(_absolute(name), split, _absolute(corpus) if corpus else "")

@@ -151,7 +151,9 @@ def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
     def rank(change: Change) -> int:
         if change.verdict in order:
             return order.index(change.verdict)
-        return len(order) + (change.verdict == SHOWN_ONLY)
+        if change.verdict == SHOWN_ONLY:
+            return len(order) + 1
+        return len(order)
 
     return sorted(changes, key=rank)
 
