@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 alert_app = Commands(
-    "Tell people when runs get worse or fail: rules, checked when a run is recorded "
-    "and by `ragbench schedule run-due`. The extra alerts sends e-mail, Slack, Teams and webhooks.",
+    "Tell people when runs get worse or fail. Rules are checked when a run is recorded and by "
+    "`ragbench schedule run-due`. The extra `alerts` sends e-mail, Slack, Teams and webhooks.",
     "alert add 'claim_support<0.8' --to '${SLACK_URL}'",
 )
 
@@ -32,21 +32,21 @@ def add(
     client: str = "",
     database: Database = "",
 ) -> None:
-    """Add a rule, or replace the same one. One message is sent when a breach begins (type failure), one
-    when it is over (success), and reminders between (warning).
+    """Add a rule that states what a breach is, or replace the same rule.
 
-    A rule states what a breach is.
+    One message is sent when a breach begins (type failure), one when it is over (success), and
+    reminders in between (warning).
 
     Args:
         rule: 'MEASURE<0.8': the whole 95 % interval of the mean is below 0.8; or 'MEASURE>0.2': it is
-            above 0.2; or drift: a measure got worse that has a target or is in the headline table of
-            reports; or failed: a run missed a target of its user, or a job broke off.
-        to: '${NAME}': the environment variable with the address, in apprise's form; may be
-            repeated. Without one it is a line in the log.
-        series: Of this evaluation, sweep or schedule; default: all evaluations.
-        point: The mean decides, not the whole 95 % interval.
+            above 0.2; or drift: a measure that has a target, or is in the headline table of reports,
+            got worse; or failed: a run missed a target that its user named, or a job broke off.
+        to: '${NAME}': the environment variable that holds the address, in apprise's form; may be
+            repeated. Without an address, the alert is a line in the log.
+        series: Only this evaluation, sweep or schedule; default: all evaluations.
+        point: Compare the mean with the limit, not the whole 95 % interval.
         remind_days: Days after which a reminder of a continuing breach is sent; 0 = never.
-        client: Of the runs of this client.
+        client: Only runs of this client.
 
     Example: ragbench alert add 'claim_support<0.8' --series nightly --to '${SLACK_URL}'
     """
@@ -67,7 +67,7 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
     """List the rules, the newest alerts that they raised, and the shifts that the rule drift sees.
 
     Args:
-        limit: How many of the alerts that were raised.
+        limit: Number of raised alerts to list.
 
     Example: ragbench alert list
     """
@@ -114,8 +114,8 @@ def _print_drift(database: str) -> None:
 
 @alert_app.register("test")
 def send(rule: str, *, database: Database = "") -> int:
-    """Send a test message to the targets of a rule. Exit status: 0 sent, 1 a target did not take
-    it.
+    """Send a test message to the targets of a rule. Exit status: 0 sent, 1 sending to a target
+    failed.
 
     Args:
         rule: The rule, or the beginning of its id.

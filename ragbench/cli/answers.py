@@ -32,19 +32,19 @@ def answers_command(
 ) -> int:
     """Write reference answers from the most relevant documents of each query into answers.jsonl.
 
-    Answers that a person wrote or changed are never replaced, answers that are there are not asked
-    for again, and no reply is paid for twice. Exit status: 0 all is well, 1 some requests failed, 2
+    Answers that a person wrote or changed are never replaced, existing answers are not requested
+    again, and no reply is paid for twice. Exit status: 0 all is well, 1 some requests failed, 2
     nothing could be done, 130 interrupted.
 
     Args:
         dataset: A BEIR folder, or a dataset's name with --output.
         split: The split whose relevance judgements are used.
         output: Folder to write to; the dataset is copied there first. Or a JSON file such as
-            fixtures/ground_truth.json, whose questions, if it has any, get an answer: query_id,
-            query, ground_truth, expected_document_ids.
+            fixtures/ground_truth.json (query_id, query, ground_truth, expected_document_ids); if it
+            has questions, only these get answers.
         query: Only this query; may be given several times.
         limit: Maximum number of queries; 0 means all.
-        replace: Also where a model wrote an answer earlier.
+        replace: Also replace answers that a model wrote earlier.
 
     Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run
     """

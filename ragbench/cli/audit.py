@@ -61,22 +61,23 @@ def audit_command(
     timeout_s: Timeout = llms.TIMEOUT_S,
     requests: Requests,
 ) -> int:
-    """Test a judge before it decides: probes with answers that are right, wrong, truncated, padded,
-    or give it orders, in other languages, and with levels and documents in another order; each
-    answer also three times at temperature 0.
+    """Test a judge before it decides: with right, wrong, truncated and padded answers, answers that
+    contain instructions, other languages, and levels and documents in another order. Each answer is
+    also judged three times at temperature 0.
 
-    The answers are the reference answers of the test set. By a criterion of your own none is known
-    to be right: the probes then test what should not matter, and only `--labels` show whether the
-    judge agrees with people. Without --json, the cost is shown before anything is sent. The findings
-    are kept on this machine, and every later report of a result that this judge decides shows them.
+    The answers are the reference answers of the test set. For a criterion of your own, no answer is
+    known to be right: the probes then test only changes that should not matter, and only `--labels`
+    shows whether the judge agrees with people. Without --json, the cost is shown before anything is
+    sent. The findings are stored on this machine, and every later report of a result that this judge
+    decides shows them.
     Exit status: 0 no probe failed, 1 a probe failed, 2 the judge could not be asked.
 
     Args:
         judge: anthropic:<model>, ollama:<model>, openai:<model>, env, or package.module:attribute.
         criteria: Criteria that look at the answer; also your own, as for eval.
-        n: Answers of each probe.
-        labels: Label sheets by people, whose answers the judge then judges, too: its agreement by
-            each criterion that has labels.
+        n: Number of answers in each probe.
+        labels: Label sheets by people. The judge also judges their answers, which shows its agreement
+            with people for each criterion that has labels.
         test_set: A test set with reference answers.
         as_json: Print the tables as JSON.
 

@@ -7,8 +7,8 @@ import typer
 from ragbench.cli.help import Commands
 
 cache_app = Commands(
-    "The cache between runs: embeddings and indexes, replies of language models (place: "
-    "RAGBENCH_CACHE_DIR).",
+    "The data kept between runs: embeddings, indexes and replies of language models. "
+    "RAGBENCH_CACHE_DIR names its folder.",
     "cache info",
 )
 
@@ -36,11 +36,11 @@ def info() -> None:
 
 @cache_app.register()
 def clear(*, replies: bool = False) -> None:
-    """Delete the data that is computed again when needed. Replies of language models stay, unless --replies
-    is given.
+    """Delete cached data, which is computed again when needed. Replies of language models are kept unless
+    --replies is given.
 
     Args:
-        replies: Delete the replies of language models too, which were paid for.
+        replies: Also delete the replies of language models, which were paid for.
 
     Example: ragbench cache clear
     """

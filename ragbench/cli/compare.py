@@ -28,31 +28,33 @@ def compare_command(
     database: Database = "",
     as_json: Json = False,
 ) -> int:
-    """Compare results with the first, or the results of a sweep with its baseline: the decision, and the
-    table of the comparison notebook.
+    """Compare results with the first one, or the results of a sweep with its baseline. The output is the
+    decision and the table of the comparison notebook.
 
     Results of other tools are read as they are: a table (CSV, TSV, JSON, JSON Lines, parquet, xlsx) with a row
     per question, or per question and measure, and the files of ragas, DeepEval, promptfoo, Inspect, MLflow,
     lm-evaluation-harness, OpenAI evals, Braintrust, LangSmith, TruLens, Phoenix, Langfuse, Opik,
     trec_eval, JUnit and others.
-    Exit status: 0 compared, 1 the gate of --fail-if, 2 a file cannot be read.
+    Exit status: 0 compared, 1 the gate of --fail-if failed, 2 a file cannot be read.
 
     Args:
         results: Folders of results or sweeps; runs of the history by their name, the beginning of
-            their id, or latest; files of other tools, or one with a column of systems.
-        measure: Ranked by this; default: evidence found, or nDCG@10; of another tool its first.
+            their id, or latest; files of other tools, or one file with a column of systems.
+        measure: Measure to rank by; default: evidence found, or nDCG@10; for files of another tool,
+            their first measure.
         baseline: The result that the others are compared with; default: the first.
         margin: A difference that does not matter, as a fraction of the measure's range.
 
     Other tools:
-        bounds: Smallest and largest value of a measure, as score=0..10; again for others.
-        lower: A measure of which a lower value is better; again for others.
-        higher: A measure of which a higher value is better, whatever its name.
-        labels: A table of people's verdicts on some questions: states what these show.
+        bounds: Smallest and largest value of a measure, as score=0..10; may be repeated.
+        lower: A measure of which a lower value is better; may be repeated.
+        higher: A measure of which a higher value is better, whatever its name; may be
+            repeated.
+        labels: A table of people's verdicts on some questions; the output states what they show.
 
     For CI:
-        fail_if: Exit 1 at this decision or a less favourable one, or if nothing can be decided: worse,
-            likely-worse, undecided, within-the-margin. Exit 2 if a file lacks the measure that decides.
+        fail_if: worse, likely-worse, undecided or within-the-margin: exit status 1 at this decision or
+            a less favourable one, or if nothing can be decided; 2 if a file lacks the measure that decides.
         markdown: Print Markdown, for a pull request.
 
     Example: ragbench compare main.csv branch.csv --measure faithfulness --fail-if worse

@@ -49,26 +49,28 @@ def eval_command(
     """Evaluate a system from every perspective: retrieval, context, groundedness, answers,
     pipeline, safety.
 
-    Without options the built-in questions are put to BM25 with answers made without a language
-    model, and no target applies but those that you name. Questions with a latency budget, and 20
-    others, are asked one at a time. Writes the result with report.md and report.html to a folder,
-    and the answers of a service as they come: the same command continues an evaluation that was
-    stopped, if --output names its folder, asks again for what failed, and shows one that is
-    finished without asking anything. Another evaluation in that folder is refused: other questions,
-    documents, system or options. A single --query is only shown, unless --output is given,
-    and passes where --expected-doc is among the first 5 documents.
+    Without options, BM25 answers the built-in questions without a language model. Questions with a
+    latency budget, and 20 others, are asked one at a time. The targets are those that you name and,
+    for a test set of your own without --baseline, ragbench's default targets.
+
+    The result is written to a folder with report.md and report.html, the answers of a service as
+    they come. If --output names this folder, the same command continues an evaluation that was
+    stopped, asks again for answers that failed, and shows a finished evaluation without asking
+    anything; it refuses a folder with an evaluation of other questions, documents, system or
+    options. A single --query is only shown, unless --output is given; it passes if --expected-doc
+    is among the first 5 documents.
+
     Exit status: 0 all is well, 1 a target is missed, something is worse than in the baseline, or
     questions of the baseline lost labelled documents or evidence, 2 nothing could be evaluated or the
     judge failed on more than 20 % of the answers, 3 the maximum cost stopped it, 130 interrupted.
-    Targets are those that you name and, without --baseline, ragbench's own for test sets of yours.
 
     Questions:
         test_set: A test-set file, a folder, or a dataset's name.
         corpus: The documents: a folder, a corpus.jsonl or a dataset's name.
-        auto_generate_datasets: Evaluate the newest data set in testsets/; one that is older than 7
-            days, or missing, is generated first from --docs, or the documents sent to the server:
-            EVALUATION_DEFAULT_SAMPLE_SIZE pairs, by the model of RAG_EVAL_PROVIDER.
-        split: Of a dataset that has several: train, dev, test.
+        auto_generate_datasets: Evaluate the newest data set in testsets/. If there is none, or it is
+            older than 7 days, one is generated first, from --docs or the documents sent to the
+            server: EVALUATION_DEFAULT_SAMPLE_SIZE pairs, by the model of RAG_EVAL_PROVIDER.
+        split: Split of a dataset that has several: train, dev, test.
         query: Ask this one question instead of a test set's.
         expected_doc: With --query: the document that answers it.
 
@@ -78,7 +80,7 @@ def eval_command(
 
     System and measures:
         settings: An option of the pipeline, as in a grid: chunker=fixed, chunk_size=512, k=3,
-            llm=..., several times.
+            llm=...; may be repeated.
 
     Judge:
         judge_provider: The judge's provider: anthropic, ollama, openai.

@@ -28,15 +28,15 @@ def explore_command(
 
     Writes one HTML file that needs no network: a plot of A against B (a sorted one for a single
     result), filters by category, cause, outcome and text, and for each question the contexts with
-    gold evidence highlighted. Questions that you tick there are downloaded as a test set. The file
-    holds documents as they are: mind whom you give it to.
+    gold evidence highlighted. You can download the questions that you tick as a test set. The file
+    contains texts of documents: take care who gets it.
 
     Args:
         results: Folders of results or sweeps; runs of the history by their name, the beginning of
             their id, or latest.
         output: The file.
-        baseline: Name of the result A; the sweep's baseline, else the first by name, unless given.
-        contender: Name of the result B; the best of the others unless given.
+        baseline: Name of result A; default: the sweep's baseline, else the first by name.
+        contender: Name of result B; default: the best of the others.
         measure: The measure to compare by; default: the measure that ranks the leaderboard.
         test_set: The test set, if it cannot be found by its name.
         corpus: Documents of the test set, if it has none.

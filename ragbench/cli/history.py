@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 history_app = Commands(
-    "Runs over time, as `sweep` and `eval` record them: the newest with what changed, trends, "
-    "comparisons. RAGBENCH_DATABASE names another database, RAGBENCH_HISTORY=off ends the "
-    "recording.",
+    "Runs over time, as `sweep` and `eval` record them: the newest runs with what changed, trends, "
+    "comparisons. RAGBENCH_DATABASE names another database, RAGBENCH_HISTORY=off turns the "
+    "recording off.",
     "history trend nDCG@10 --series nightly",
     invoke_without_command=True,
     no_args_is_help=False,
@@ -40,7 +40,7 @@ def _list_newest_runs(
     """List the newest runs.
 
     Args:
-        limit: How many; 0 = all.
+        limit: Number of runs; 0 = all.
         series: Only this series: the name of a sweep or an evaluation.
         client: Only the runs of this client.
     """
@@ -107,11 +107,11 @@ def trend(
     """Show a measure over time, what changed between runs, and whether it drifted.
 
     Every run is compared with all earlier ones on the same data and parameters, question by
-    question. With all measures of the series together there is on average at most one false alarm
-    in 1,000 runs.
+    question. All measures of the series together raise on average at most one false alarm in 1,000
+    runs.
 
     Args:
-        measure: Such as nDCG@10 or pass_rate.
+        measure: A measure, such as nDCG@10 or pass_rate.
         series: Only this series: the name of a sweep or an evaluation.
         client: Only the runs of this client.
 
@@ -144,8 +144,8 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
     Exit status: 0 done, 1 a folder could not be read.
 
     Args:
-        folder: A folder with results: of a sweep, of evaluations, results/.
-        client: Whose runs they are.
+        folder: A folder with results: of a sweep, of evaluations, or results/ as a whole.
+        client: The client to whom the runs belong.
 
     Example: ragbench history import results/
     """

@@ -19,8 +19,8 @@ from ragbench.types import Dataset
 
 
 def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = False) -> None:
-    """Write a folder to evaluate your documents in: tests.yaml, grid.toml, notebooks and a README
-    with the next steps.
+    """Create a folder for the evaluation of your documents: tests.yaml, grid.toml, notebooks and a
+    README with the next steps.
 
     Exit status: 0 all is well, 2 nothing is written.
 
@@ -28,7 +28,7 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
         folder: The new folder.
         docs: Your documents: a folder of .md, .rst, .txt, .html, .pdf and .docx files, a
             corpus.jsonl, or a dataset's name.
-        force: Replace files that are there.
+        force: Replace existing files.
 
     Example: ragbench init my-evaluation --docs docs
     """
@@ -68,8 +68,8 @@ def _print_next_steps(folder: Path, corpus: str, *, n_documents: int) -> None:
     `corpus` is the path of the documents from there.
     """
     typer.echo(
-        "Note: the examples are known-item drafts. They show that everything runs, and decide nothing "
-        "between retrievers or chunkings; ten questions of your own do"
+        "Note: the examples are known-item drafts. They show that everything runs, but decide nothing "
+        "between retrievers or chunkings; for that, write at least ten questions of your own"
     )
     if n_documents == 1:
         typer.echo(

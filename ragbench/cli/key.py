@@ -17,11 +17,11 @@ key_app = Commands(
 
 @key_app.register()
 def add(name: str, *, client: str = "", role: str = "reader", database: Database = "") -> None:
-    """Make a key and print it, this once: only its SHA-256 is stored.
+    """Create a key and print it, only this once: ragbench stores no more than its SHA-256.
 
     Args:
         name: Name of the key.
-        client: Whose data it opens; '*' = everyone's.
+        client: The client whose data the key opens; '*': all clients.
         role: reader, runner (also starts evaluations), admin (also schedules, alerts, keys).
 
     Example: ragbench key add ci --client acme --role runner
@@ -32,7 +32,7 @@ def add(name: str, *, client: str = "", role: str = "reader", database: Database
 
 @key_app.register("list")
 def list_keys(*, database: Database = "", as_json: Json = False) -> None:
-    """List the keys: for whom, and for what.
+    """List the keys with their clients and roles.
 
     Example: ragbench key list
     """
@@ -42,11 +42,11 @@ def list_keys(*, database: Database = "", as_json: Json = False) -> None:
 
 @key_app.register()
 def remove(name: str, *, client: str | None = None, database: Database = "") -> None:
-    """Remove a key: it opens nothing from then on.
+    """Remove a key; it gives no access from then on.
 
     Args:
-        name: Its name or id.
-        client: Whose it is, where several have this name.
+        name: Name or id of the key.
+        client: Client of the key, if several keys have this name.
 
     Example: ragbench key remove ci --client acme
     """

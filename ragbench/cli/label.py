@@ -57,7 +57,7 @@ def label_command(
     the notebook label.ipynb or a spreadsheet, and the estimate so far is printed.
 
     Args:
-        results: Folders of two results, or of one for its mean; or runs of the history.
+        results: Folders of two results, or of one to estimate its mean; or runs of the history.
         until_decided: Draw further questions until B is better, worse, or within the margin.
         criterion: correctness, relevance, completeness, faithfulness or one of your own; or a
             ranking measure, such as nDCG@10.

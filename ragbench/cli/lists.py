@@ -93,7 +93,7 @@ def _models() -> Names:
         "extractive": "no language model: answers repeat sentences (llm of the pipeline alone)",
         "none": "no answers, retrieval alone (llm of the pipeline alone)",
         **forms,
-        "env": "the model that RAG_EVAL_* name",
+        "env": "the model that the variables RAG_EVAL_* name",
         FORM: "one of your own",
         **priced,
     }
@@ -155,15 +155,15 @@ def list_command(
     *,
     as_json: Json = False,
 ) -> None:
-    """List the names that commands, grids and notebooks accept; without a kind the kinds.
+    """List the names that commands, grids and notebooks accept; without a kind, list the kinds.
 
-    One line per name. `<...>` and `{...}` are what you fill in: measures are listed as
-    families, for example nDCG@{k} for nDCG@5 and nDCG@10.
+    One line per name. Replace `<...>` and `{...}` by values of your own: measures are listed
+    as families, for example nDCG@{k} for nDCG@5 and nDCG@10.
 
     Exit status: 0 listed, 2 there is no such kind.
 
     Args:
-        kind: Such as datasets, measures, retrievers.
+        kind: A kind of names, such as datasets, measures, retrievers.
 
     Example: ragbench list retrievers
     """

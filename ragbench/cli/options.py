@@ -32,18 +32,20 @@ Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Database = Annotated[
     str,
     typer.Option(
-        help="A file, or a URL such as postgresql://host/name; default: RAGBENCH_DATABASE."
+        help="Database: a file, or a URL such as postgresql://host/name; default: RAGBENCH_DATABASE."
     ),
 ]
 Model = Annotated[
     str,
     typer.Option(help="anthropic:<model>, ollama:<model>, openai:<model>, or env."),
 ]
-Concurrency = Annotated[int, typer.Option(min=1, help="Most concurrent requests.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Maximum number of concurrent requests.")]
 Timeout = Annotated[
     float,
     typer.Option(
-        "--timeout-s", min=0.001, help="Seconds that a reply may take; its queue does not count."
+        "--timeout-s",
+        min=0.001,
+        help="Seconds that a reply may take; time in the server's queue does not count.",
     ),
 ]
 
@@ -64,8 +66,8 @@ Yes = Annotated[
         "--yes",
         envvar="RAGBENCH_YES",
         callback=_confirmed,
-        help="Use without asking, and print, the commands and variables that a system's file names "
-        "and the code of a folder that is verified.",
+        help="Print, and use without asking, the commands and variables that a system file names, and "
+        "the code in a folder to verify.",
     ),
 ]
 
@@ -76,10 +78,10 @@ class Requests:
 
     Requests:
         dry_run: Show requests and cost; send and write nothing.
-        max_cost: US dollars that this may cost; stops before.
+        max_cost: Maximum cost in US dollars; the command stops before it would cost more.
         allow_unpriced: Continue with models of unknown price; --max-cost does not count them.
-        no_cache: Ask for every reply again; neither read nor store any.
-        offline: Send nothing: replies come from the store, a missing one is an error.
+        no_cache: Send every request again; neither read nor store replies.
+        offline: Send nothing: replies come from the store, and a missing one is an error.
     """
 
     dry_run: bool = False
@@ -203,7 +205,7 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
     """
     for system, n_questions in plan.questions.items():
         typer.echo(
-            f"{n_questions} questions would be sent to {system}; what that costs is not known here"
+            f"{n_questions} questions would be sent to {system}; the cost of this is unknown"
         )
         if judge:
             typer.echo(f"{judge} would judge its answers, one request each")

@@ -66,15 +66,15 @@ def probe_command(
 ) -> int:
     """Ask a system one question, show its reply, and propose how to read it.
 
-    At an address the usual forms of a request are tried until one is taken. Exit status: 0 an answer
+    At an address, the usual forms of a request are tried until one is accepted. Exit status: 0 an answer
     or contexts were read, 1 neither was recognised, 2 there was no reply.
 
     Args:
-        words: An address, a .toml file, package.module:attribute, bm25, ...; a question.
-        body: With an address: the JSON of a request, '{"q": "{query}"}'.
+        words: A system (an address, a .toml file, package.module:attribute, bm25, ...) and a question.
+        body: With an address: the JSON of a request, such as '{"q": "{query}"}'.
         mcp: An MCP server: an address, or a command.
         tool: With --mcp: its tool; default: the one that seems to answer.
-        write: Write the system's file there.
+        write: Write the file that describes the system to this path.
 
     Example: ragbench probe http://localhost:8000/ask "Why?" --write my.toml
     """

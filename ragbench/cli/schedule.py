@@ -30,17 +30,17 @@ def add(
     client: str = "",
     database: Database = "",
 ) -> None:
-    """Add a schedule, or replace the one of this name. It runs in this folder.
+    """Add a schedule, or replace the one with this name. Its command runs in this folder.
 
-    An option that the command does not have is an error now, not when the schedule is due.
+    The options of the command are checked now, not when the schedule is due.
 
     Args:
         name: Name of the schedule, and of its runs in the history.
-        cron: As in crontab; left out: EVALUATION_SCHEDULE_CRON, else 0 2 * * *.
+        cron: Times as in crontab; default: EVALUATION_SCHEDULE_CRON, else 0 2 * * *.
         command: eval, sweep, testset generate or testset draft, with options.
-        zone: Of the times, such as Europe/Vienna.
-        client: Whose it is; '*': it runs for each client in clients/ of this folder, eval
-            --auto-generate-datasets for each with documents.
+        zone: Time zone of the times, such as Europe/Vienna.
+        client: Client of the schedule; '*': it runs for each client in clients/ of this folder, eval
+            --auto-generate-datasets only for clients with documents.
 
     Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval
     """
@@ -102,8 +102,8 @@ def pause(name: str, *, resume: bool = False, client: str = "", database: Databa
 
     Args:
         name: Name of the schedule.
-        resume: Resume it.
-        client: Whose it is.
+        resume: Resume the schedule.
+        client: Client of the schedule.
 
     Example: ragbench schedule pause nightly
     """
@@ -116,7 +116,7 @@ def remove(name: str, *, client: str = "", database: Database = "") -> None:
 
     Args:
         name: Name of the schedule.
-        client: Whose it is.
+        client: Client of the schedule.
 
     Example: ragbench schedule remove nightly
     """
@@ -135,14 +135,14 @@ def import_file(
     """Add the schedules of a file. Each job with an alert_threshold also gets two alerts: for a value
     below the threshold, and for a failed job.
 
-    Every test set and its documents are loaded first: after one error nothing is added. Exit status:
+    Every test set and its documents are loaded first; after an error nothing is added. Exit status:
     0 added, 2 an error.
 
     Args:
         file: YAML: cron: jobs: a list of id, schedule, handler, config.
         docs: The documents of jobs whose config names no corpus.
         to: '${NAME}': where alerts are sent, as in `alert add`; may be repeated.
-        client: Whose they are.
+        client: Client of the schedules.
 
     Example: ragbench schedule import cron.yaml
     """

@@ -32,17 +32,17 @@ def score_command(
     """Score runs of any retrieval tool: means with intervals, and the difference of each run from
     the first.
 
-    A run is named by its file. Judged@k is added next to nDCG@k where documents of the first k have
-    no judgement: they count as not relevant, which punishes a retriever that was not part of the
-    pool. Exit status: 0 scored, 2 a file cannot be read.
+    A run is named after its file. Judged@k is added next to nDCG@k if documents among the first k
+    have no judgement: they count as not relevant, which puts a retriever that was not part of the
+    pool at a disadvantage. Exit status: 0 scored, 2 a file cannot be read.
 
     Args:
-        qrels: Judgements: a file of TREC or BEIR, or a dataset.
+        qrels: Judgements: a TREC or BEIR file, or a dataset.
         runs: Runs in TREC's 6 columns, also .gz.
         measure: As in ir_measures: nDCG@10,P(rel=2)@5,RBP(p=0.5),SetF,Judged@10;
             and measures of your own: package.module:attribute.
         baseline: The run with which the others are compared; default: the first.
-        split: Of a dataset.
+        split: Split of the dataset.
 
     Example: ragbench score qrels.txt bm25.run dense.run --measure nDCG@10,AP
     """

@@ -34,24 +34,26 @@ def serve_command(
     behind_proxy: str = "",
     database: Database = "",
 ) -> None:
-    """Serve the API (/api/v1) and the dashboard to everyone who has a key of `ragbench key add`.
+    """Serve the API (/api/v1) and the dashboard to everyone who has a key from `ragbench key add`.
 
     If no key exists yet, the server listens on loopback only and prints an admin key that is valid
-    until it ends. With EVALUATION_ENABLED=true every client with documents is evaluated at
-    EVALUATION_SCHEDULE_CRON (0 2 * * *), on a data set that is generated anew when it is older than
-    7 days. Its log is server.log in the root, of 20 MB at most. Stopped, it puts jobs that do not
-    finish in time back into the queue. Exit status: 0 stopped, 2 it could not start.
+    until it stops. With EVALUATION_ENABLED=true, every client with documents is evaluated at the
+    times in EVALUATION_SCHEDULE_CRON (0 2 * * *), on a data set that is generated again when it is
+    older than 7 days. The log is server.log in the root folder, 20 MB at most. When the server is
+    stopped, jobs that do not finish in time go back into the queue. Exit status: 0 stopped, 2 it
+    could not start.
 
     Args:
-        host: The address to listen at.
-        port: Its port.
+        host: Address to listen on.
+        port: Port to listen on.
         root: The folder of the test sets, systems and results.
-        jobs: Evaluations at a time; 0 = only take requests.
-        job_minutes: How long one may take; 0 = any time.
-        job_memory: Megabytes that one may use, on Linux; 0 = any.
-        grace: Seconds that jobs have to finish when it is stopped.
-        lease: Seconds until the jobs of a dead server are taken over.
-        behind_proxy: Addresses of trusted proxies, with commas: their headers about the caller are believed.
+        jobs: Number of evaluations at a time; 0: only accept requests.
+        job_minutes: Minutes that an evaluation may take; 0: no limit.
+        job_memory: Megabytes that an evaluation may use, on Linux; 0: no limit.
+        grace: Seconds that jobs have to finish when the server is stopped.
+        lease: Seconds until other servers take over the jobs of a dead server.
+        behind_proxy: Addresses of trusted proxies, separated by commas. Their headers about the caller
+            are believed.
 
     Example: ragbench serve --root my-evaluation
     """

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Runs side by side; default: one per core, as far as memory allows."),
+    typer.Option(
+        min=1, help="Number of parallel runs; default: one per core, as far as memory allows."
+    ),
 ]
 NoFork = Annotated[
     bool,
@@ -58,20 +60,20 @@ def sweep_command(
 
     Args:
         grid: A grid file, a folder with a grid.toml, or a built-in grid: pydoc (half a minute),
-            quickstart (minutes), techniques (25 changes of a search; with --set dataset=tests.yaml
-            on your documents), techniques_llm (those that ask a language model).
-        force: Run finished configurations again too.
+            quickstart (minutes), techniques (25 variants of a search; with --set dataset=tests.yaml
+            on your documents), techniques_llm (variants that ask a language model).
+        force: Also run finished configurations again.
         output: Folder that holds the sweep's folder.
-        allow_failed: Take a run as finished although requests of it failed.
-        only: Run these configurations and compare none: a name, a pattern, or a number from 0 (as
-            for an array of jobs).
+        allow_failed: Regard a run as finished even if some of its requests failed.
+        only: Run only these configurations, and compare none: a name, a pattern, or a number from 0
+            (as for an array of jobs).
         executor: Run on a Dask cluster: dask://host:8786, tls://host:8786, or
             dask://local?workers=4 (extra `dask`).
         race: Stop a configuration once it is proven not to be better than the leader, by this
             measure and by the margin or more; without a value: by the measure that ranks the
             leaderboard.
         margin: Loss in that measure that does not matter.
-        batch: Ask anthropic:<model> and openai:<model> by their batch interfaces first: half the
+        batch: First send requests to anthropic:<model> and openai:<model> as batches: half the
             price, within a day. The same command collects the replies of submitted requests;
             without --batch, these are not sent again. RAGBENCH_FORGET_BATCHES=ID forgets a batch,
             whose requests are then paid for twice.
@@ -135,7 +137,8 @@ def _print_result(result: SweepResult) -> None:
     )
     if result.skipped and not (result.finished or result.failed or result.left):
         typer.echo(
-            "Nothing was left to do; --force computes everything afresh, --output FOLDER elsewhere."
+            "Nothing was left to do. --force computes everything again; --output FOLDER does so in another "
+            "folder."
         )
     typer.echo(f"Notebooks:   {shown(result.folder)}")
     if board := result.leaderboard:
@@ -163,7 +166,7 @@ def _print_plan(plan: SweepPlan, requests: Requests) -> None:
 
         typer.echo(f"With --batch: {dollars(plan.models, BATCH_PRICE)}")
         if requests.max_cost is not None:
-            typer.echo(f"Maximum: ${requests.max_cost:.2f}, of which ${plan.spent:.4f} are spent")
+            typer.echo(f"Maximum: ${requests.max_cost:.2f}, of which ${plan.spent:.4f} is spent")
         if requests.offline:
             typer.echo("Offline, so nothing is sent: the runs that need these replies would fail")
 
@@ -182,14 +185,14 @@ def verify_command(
     run.trec, or in the tables that they wrote.
 
     It works in a temporary folder and changes no result. A configuration whose data is not on this
-    machine is passed over with a note. Exit status: 0 all other numbers are the same, 1 some differ or
+    machine is skipped with a note. Exit status: 0 all other numbers are the same, 1 some differ or
     could not be computed again, 2 there is nothing to verify.
 
     Args:
         folder: The folder of a sweep.
         online: Send the requests whose replies are not in the store.
-        max_cost: US dollars that this may cost; stops before.
-        accept: Compute nothing; take the files as a person has edited them, which reports then state.
+        max_cost: Maximum cost in US dollars; the command stops before it would cost more.
+        accept: Compute nothing; accept the files as a person has edited them. Reports then state this.
 
     Example: ragbench verify results/quickstart
     """

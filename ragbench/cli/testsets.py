@@ -192,8 +192,8 @@ def convert(
     """Write a test set as YAML, JSONL or a BEIR folder, which hold every label, or as nuggets; or add
     its questions to an existing one.
 
-    IN may be of another tool: ragas, DeepEval, promptfoo, a
-    spreadsheet (.csv) with question, answer, source. With --docs, expected sections and reference
+    IN may be a file of another tool, such as ragas, DeepEval or promptfoo, or a spreadsheet (.csv)
+    with the columns question, answer and source. With --docs, expected sections and reference
     contexts are located in the documents and become gold evidence. A .yaml or .jsonl refers to
     its documents by path if IN or --docs does, and contains them otherwise. Exit status: 0 all is well, 2
     nothing is written.
@@ -201,13 +201,13 @@ def convert(
     Args:
         source: A test set, or the name of a dataset such as pydoc.
         target: A .yaml or .jsonl file, or a folder.
-        into: An existing .yaml or .jsonl, instead of OUT: questions that it does not ask are added.
+        into: An existing .yaml or .jsonl, instead of OUT; questions that it does not have are added.
         to: yaml, jsonl, beir (a folder), or nuggets (questions and gold facts as TREC has them);
-            default: by the name.
+            default: by the name of OUT.
         with_documents: Copy the documents into a .yaml or .jsonl.
         without_documents: Leave the documents out of a .yaml or .jsonl.
-        no_answer: What questions without an answer and a document are: unanswerable (by these
-            documents), or unknown; default: asked on a terminal.
+        no_answer: How to treat questions without an answer and a document: unanswerable (by these
+            documents), or unknown; default: ask on a terminal.
 
     Example: ragbench testset convert questions.csv --into tests.yaml
     """
@@ -483,10 +483,10 @@ def validate(
 ) -> int:
     """List every problem of a test set: file, line, field, value, and the expected form.
 
-    With --docs its labels are compared with the documents: evidence, sections, names of
-    documents. Gold facts that no labelled passage holds are named; they may be right in other
-    words, and are no problem. Exit status: 0 there is no problem, 1 there are some, 2 there is no test set at that
-    place.
+    With --docs, its labels (evidence, sections, names of documents) are compared with the documents.
+    Gold facts that no labelled passage contains are listed, but do not count as problems: they may be
+    right in other words. Exit status: 0 there is no problem, 1 there are problems, 2 there is no test
+    set at this path.
 
     Args:
         path: A .yaml, .json or .jsonl file, or a folder.
@@ -538,9 +538,9 @@ def draft(
         docs: Your documents: a folder of .md, .rst, .txt, .html, .pdf and .docx files, a
             corpus.jsonl, or a dataset's name.
         output: A .yaml file; if it exists, the drafts are added to it.
-        limit: Questions at most.
-        seed: Of the choice.
-        name: Of the test set; default: the name of the documents.
+        limit: Maximum number of questions.
+        seed: Random seed of the choice.
+        name: Name of the test set; default: the name of the documents.
 
     Example: ragbench testset draft --docs docs --output drafts.yaml
     """

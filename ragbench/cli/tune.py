@@ -32,7 +32,7 @@ def tune_command(
     labels, and write the chosen criterion into a file.
 
     Each candidate judges every labelled answer once. Agreement after tuning is measured on labels
-    that did not choose, and no labelled answer is an example for itself. Without --json, the cost
+    that were not used for the choice, and no answer is an example for itself. Without --json, the cost
     is shown before anything is sent. Exit status: 0 done, 2 it could not be done.
 
     Args:
@@ -40,8 +40,8 @@ def tune_command(
         labels: Label sheets by people (`ragbench label`), with 30 or more labels by this criterion.
         criterion: The judged criterion: correctness, or one with your own levels, as for eval.
         wording: Another wording of the question, in addition to a strict and a lenient one.
-        n_examples: Labelled answers that a candidate with examples shows.
-        max_requests: Refuse to begin if it takes more.
+        n_examples: Number of labelled answers that a candidate with examples shows.
+        max_requests: Refuse to start if more requests than this are needed.
         output: The TOML file of the tuned criterion, for --criteria.
         as_json: Print the agreements as JSON.
 
@@ -98,9 +98,9 @@ def _print_tuning(tuning: Tuning, output: Path) -> None:
     table = tuning.candidates.round(3).to_string(index=False)
     typer.echo(f"\nAgreement of each candidate with {tuning.n_labels} labels:\n{printable(table)}")
     typer.echo(
-        f"\nAgreement as it was: {tuning.before:.3f}; of the choice, on labels that did not choose: "
+        f"\nAgreement before tuning: {tuning.before:.3f}; after it, on labels not used for the choice: "
         f"{tuning.after:.3f} [{tuning.ci_low:.3f}, {tuning.ci_high:.3f}]"
     )
     if tuning.after <= tuning.before:
         typer.echo("Nothing was gained: keep the criterion as it is.")
-    typer.echo(f"{tuning.criterion.name} is in {output}; use it by --criteria {output}")
+    typer.echo(f"{tuning.criterion.name} is in {output}; use it with --criteria {output}")

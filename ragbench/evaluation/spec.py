@@ -322,7 +322,7 @@ class EvaluationSpec(BaseModel):
 
     perspectives: Annotated[Words, AfterValidator(_check_perspectives)] = _option(
         (),
-        "retrieval, context, groundedness, answer, pipeline, safety; default: all.",
+        "Only these: retrieval, context, groundedness, answer, pipeline, safety; default: all.",
         _MEASURES,
         flag="--perspective",
         is_served=True,
@@ -344,29 +344,33 @@ class EvaluationSpec(BaseModel):
         is_served=True,
         ge=0,
     )
-    seed: int = _option(0, "Which questions a limit takes.", _QUESTIONS, is_served=True, ge=0)
+    seed: int = _option(
+        0, "Random seed of the questions that a limit takes.", _QUESTIONS, is_served=True, ge=0
+    )
     ks: Annotated[tuple[int, ...], BeforeValidator(_check_depths)] = _option(
         KS, "Depths at which rankings are measured.", _MEASURES, flag="--k", is_served=True
     )
     measures: Annotated[tuple[Any, ...], BeforeValidator(_to_files)] = _option(
         (),
-        "Report these only (nDCG@10,R@5), and measures of your own: package.module:attribute.",
+        "Report only these measures (nDCG@10,R@5); also your own: package.module:attribute.",
         _MEASURES,
         flag="--measure",
     )
     embedder: Any = _option(
-        "minilm", "What measures similarity of texts: minilm, wordllama, ...", _MEASURES
+        "minilm",
+        "Embedder that measures the similarity of texts: minilm, wordllama, ...",
+        _MEASURES,
     )
     support_model: Annotated[str, AfterValidator(_check_support)] = _option(
         "",
-        "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder "
-        "or hub name).",
+        "Model that compares claims with contexts: minilm, lexical, or a cross-encoder for NLI "
+        "(folder or hub name).",
         _MEASURES,
     )
     detector: Named = _option(
         None,
-        "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the "
-        "built-in detector.",
+        "Detector that scores the safety samples: hf:<classifier>, package.module:attribute; "
+        "default: the built-in detector.",
         _MEASURES,
     )
     judge: Annotated[Any, AfterValidator(_check_judge)] = _option(
@@ -394,7 +398,7 @@ class EvaluationSpec(BaseModel):
     )
     interventions: Annotated[Words, AfterValidator(_check_interventions)] = _option(
         (),
-        "Ask again after each change: no-gold,typos:0.05, ...",
+        "Ask the questions again after each of these changes: no-gold,typos:0.05, ...",
         _MEASURES,
         flag="--intervention",
     )
@@ -407,16 +411,21 @@ class EvaluationSpec(BaseModel):
         "pipeline.",
         _TARGETS,
     )
-    baseline: Named = _option(None, "An earlier result; exit 1 where this is worse.", _TARGETS)
+    baseline: Named = _option(
+        None, "An earlier result; exit status 1 if this one is worse.", _TARGETS
+    )
     name: str = _option(
-        "", "Of the result; default: made from the dataset and the system.", "Output"
+        "", "Name of the result; default: made from the dataset and the system.", "Output"
     )
     concurrency: int = _option(
-        8, "Most concurrent requests; fewer are sent after time-outs.", "Requests", ge=1
+        8,
+        "Maximum number of concurrent requests; fewer are sent after time-outs.",
+        "Requests",
+        ge=1,
     )
     timeout_s: float = _option(
         TIMEOUT_S,
-        "Seconds that a language model may take for a reply; its queue does not count.",
+        "Seconds that a language model may take for a reply; time in its queue does not count.",
         "Requests",
         gt=0,
         allow_inf_nan=False,

@@ -611,7 +611,7 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_continues(
     )
     planned = runner.invoke(app, [*command, "50", "--dry-run"])
     assert f"requests to send: {9 - paid}" in planned.output
-    assert f"Maximum: $50.00, of which ${1.2 * paid:.4f} are spent" in planned.output
+    assert f"Maximum: $50.00, of which ${1.2 * paid:.4f} is spent" in planned.output
     done = runner.invoke(app, [*command, "50"])
     assert done.exit_code == 0, done.output
     assert collections.Counter(collections.Counter(prompts_of(server)).values()) == {1: 9}, (
