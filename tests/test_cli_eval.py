@@ -379,7 +379,7 @@ def test_a_dry_run_sends_and_writes_nothing(
     )
     code, shown = run("service.toml", "--judge", "ollama:no-such-judge", "--dry-run")
     assert (code, server.asked) == (0, []), shown
-    assert "3 questions would be sent to service; what that costs is not known here" in shown
+    assert "3 questions would be sent to service; the cost of this is unknown" in shown
     assert "ollama:no-such-judge would judge its answers, one request each" in shown
     assert not (place / "results").exists()
 

@@ -132,7 +132,7 @@ TRANSCRIPTS: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
     ("we have six questions, is it better?", "is the new version better?", {"new": scores(0.3, 6)}, ("not possible",)),
     ("did the new model make it worse?", "fail a pull request", {"new": scores(-0.3)}, ("worse",)),
     ("is it at least not slower?", "by one metric", {"new": scores(0.0)}, ("undecided", "within the margin")),
-    ("which of the three is best?", "which of many systems is best?", {"b": scores(0.3), "c": scores(0.1)}, ("better",)),
+    ("which of three is best?", "which of many systems is best?", {"b": scores(0.3), "c": scores(0.1)}, ("better",)),
 ]  # fmt: skip
 
 

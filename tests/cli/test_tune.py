@@ -81,9 +81,9 @@ def test_a_judge_behind_a_server_is_tuned_within_its_bounds(sheet: Path, serve: 
     done = tune()
     assert done.exit_code == 0, done.output
     assert len(server.asked) == 6 * N
-    assert "Agreement as it was: 0.667; of the choice" in done.output
-    assert "did not choose: 1.000 [" in done.output
-    assert "use it by --criteria tuned.toml" in done.output
+    assert "Agreement before tuning: 0.667; after it" in done.output
+    assert "not used for the choice: 1.000 [" in done.output
+    assert "use it with --criteria tuned.toml" in done.output
     [tuned] = rb.judges.load_criteria("tuned.toml")
     assert "choose the lower level" in tuned.question
     again = tune("--json")
@@ -103,7 +103,7 @@ def test_an_own_wording_is_tried(sheet: Path, serve: Any) -> None:
     done = tune("--wording", "Compare the numbers: does the answer agree with the reference?")
     assert done.exit_code == 0, done.output
     assert "wording 1" in done.output
-    assert "did not choose: 1.000 [" in done.output
+    assert "not used for the choice: 1.000 [" in done.output
 
 
 def test_the_maximum_cost_ends_it(sheet: Path, serve: Any) -> None:
