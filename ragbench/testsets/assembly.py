@@ -1,5 +1,5 @@
-"""Builds a Dataset from the content of a file: evidence is found in the documents, flaws become
-warnings.
+"""Builds a Dataset from the content of a file: names of documents, quotes and sections are looked
+up, and those without a place, or with several, are left out with a warning.
 """
 
 import unicodedata

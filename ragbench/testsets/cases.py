@@ -1,5 +1,5 @@
-"""The models of a case, of a document and of a safety sample, for every form of test set; a problem
-names its line, its value and the expected value.
+"""The models of a case, a document and a safety sample in every form of test set: which fields
+there are, the values that each takes, the words for harmful, and the problem with its line.
 
 Whole numbers in ids and words count as texts, since people write `id: 7`; other numbers do not,
 because YAML has already read 3.10 as 3.1. An empty field (null) is a missing one. A field may have

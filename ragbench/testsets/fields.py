@@ -1,4 +1,5 @@
-"""Names of fields in the records of other tools, their meaning, and the values in their cells.
+"""Names of fields in files of all tools: questions, ids, reference answers, contexts, documents;
+the fields by which a tool is recognised; and how a cell of a table is read.
 
 `answer`, `output`, `contexts` and `context` are ambiguous: they are labels (expected answers and
 texts), or the output of a system. The other fields of the record decide, see

@@ -1,4 +1,7 @@
-"""Forms of test sets. All of these are read; the forms that can hold every label are also written:
+"""Forms of test sets: how the form of a file or folder is recognised, how it is read and written, and
+which fields and lines are ragbench's own; `other_tools` has the forms of others.
+
+All of these are read; the forms that can hold every label are also written:
 
 =============  ==================================================================================================
 yaml           `{version, name, split, corpus, cases: [...], documents, safety_inputs, safety_outputs}`, or the cases

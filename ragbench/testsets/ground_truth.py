@@ -1,5 +1,5 @@
-"""ground_truth.json: the questions of a test suite with reference answers and expected documents, one
-record each, as a published design keeps them in its fixtures.
+"""ground_truth.json, the fixture file of a published design (adr): questions with reference answers
+and expected documents, one record each.
 """
 
 import json

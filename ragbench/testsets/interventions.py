@@ -1,5 +1,5 @@
-"""Interventions: deliberate changes to the input of a system, and the answer that is then expected; and
-changes to answers, by which a judge is audited.
+"""Interventions: deliberate changes to the input of a system (typos, no-gold, swap-number, ...),
+and the answer that is then expected; and changes to answers, by which a judge is audited.
 
 An intervention is a function `(case, contexts, rng) -> (case, chunks)`. It gets a question with its
 labels, the `Contexts` of the unchanged answer and a random generator of that question. It returns the

@@ -1,5 +1,5 @@
-"""Questions without a language model: passages of the documents, asked for by their own words
-(known-item search).
+"""Draft questions without a language model (`testset draft`, known-item search): which headings and
+sentences of the documents are asked for, and in which words.
 
 Good for a first comparison and for checking that everything works. A question repeats the words of
 its passage, which favours lexical search and shows little about the questions of users: all are

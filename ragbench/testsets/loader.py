@@ -1,4 +1,6 @@
-"""Datasets and test sets by name, file or folder: every evaluation loads its data here."""
+"""Datasets and test sets by name, file or folder: what a name means, in which order it is looked
+up, and what is refused; every evaluation loads its data here.
+"""
 
 import os
 from collections.abc import Callable

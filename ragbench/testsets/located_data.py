@@ -1,4 +1,5 @@
-"""JSON and YAML as plain data, with the line of every value for the reports of problems.
+"""JSON and YAML as plain data: which words of YAML are texts or numbers (`no`, 007), what is
+refused (aliases, tags), and the line of every value for the reports of problems.
 
 YAML's plain words are texts, except true, false, null and decimal numbers (`no` and 007 are texts).
 Aliases are refused, as ten lines of them can name billions of values, and so are tags, which ask

@@ -1,4 +1,6 @@
-"""Several test sets of the same documents as one, without questions that ask the same."""
+"""Several test sets of the same documents as one: when a question counts as one that asks the same
+and is left out, and which ids the others get.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The newest data set of a folder."""
+"""The newest data set of a folder, for `ragbench eval --auto-generate-datasets`."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Files of other tools, read as test sets; those with answers also as systems (`RecordedSystem`)::
+"""Files of other tools, read as rows: how the tool of a file is recognised, and where in the file its
+questions are; what their labels mean is decided in `record_labels` and `record_cases`.
+
+Files with answers are also read as systems (`RecordedSystem`)::
 
     tool                     questions               gold                                answers, contexts
     ragas JSONL, CSV         user_input, question    reference, reference_contexts       response, retrieved_contexts

@@ -1,4 +1,6 @@
-"""The lines and headings of Markdown and of plain text in its manner (reStructuredText, pydoc)."""
+"""Which lines of Markdown and of plain text (reStructuredText, pydoc) are headings, and of which
+level; lines of code are none.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,7 @@
-"""A folder of JSONL files by perspective, joined by `case_id`. Each file and each field but the ids
-may be missing::
+"""A folder of JSONL files by perspective, joined by `case_id`: which files there are, and how their
+labels are joined.
+
+Each file and each field but the ids may be missing::
 
     cases.jsonl                {case_id, query, user_roles, query_type, category, reference_answer, required_keywords}
     retrieval_labels.jsonl     {case_id, relevant_docs, relevance_grades, relevant_chunks, chunk_relevance_grades}

@@ -1,4 +1,6 @@
-"""Data in hand as a dataset: rows of a frame or a list, test cases, the three mappings of `beir`."""
+"""Data in hand as a dataset, for `rb.evaluate(rows, ...)`: rows of a frame or a list, test cases of
+other tools, the three mappings of `beir`; their fields are read like a file's.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path

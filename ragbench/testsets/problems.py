@@ -1,4 +1,6 @@
-"""Problems in a file: each with its place, and all of them in one error."""
+"""Problems in a file: each with its place, how many are listed in one error, and when a similar
+name is suggested.
+"""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,5 @@
-"""Records of public test sets whose labels are nested, as rows with the names of `fields`.
+"""Records of public test sets whose labels are nested (SQuAD, HotpotQA, MuSiQue, KILT,
+LegalBench-RAG, RAGTruth), as rows with the names of `fields`.
 
     SQuAD             {title, paragraphs: [{context, qas: [{id, question, answers, is_impossible}]}]}
     - of the hub      {id, title, context, question, answers: {text, answer_start}}

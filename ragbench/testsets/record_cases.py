@@ -1,4 +1,6 @@
-"""The cases of records, ragbench's own and other tools': labels are read, documents and quotes looked up.
+"""What the labels in another tool's record mean: promptfoo's assertions (contains, equals, ...;
+others are not read), TREC's nuggets, alternative documents; quotes are looked up, rows of one
+question joined.
 
 Reference contexts are looked for in the documents and become evidence; a context that no document holds
 stays in the case's metadata, with a warning. A source is a relevant document.

@@ -1,4 +1,6 @@
-"""The labels in a record of another tool: question, expected answers and texts, and documents."""
+"""Which field of another tool's record is the question, the expected answer, a quote or a document,
+and when an answer or context is a system's instead; `fields` has their names.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

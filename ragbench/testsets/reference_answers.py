@@ -1,5 +1,5 @@
-"""Reference answers in a BEIR folder: generated answers are put in, an answer that a person wrote or
-changed is never replaced.
+"""Reference answers in a BEIR folder: whose an answer is (a model's or a person's), and that a
+generated one never replaces one that a person wrote or changed.
 
 A generated answer is stored with the digest of its text. A line is a person's if its text has
 another digest, if it has no digest, or if it has `"reviewed": true`.

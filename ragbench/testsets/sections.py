@@ -1,4 +1,6 @@
-"""Sections of documents as evidence: from a document and a heading to characters."""
+"""Sections of documents as evidence: from a heading to its characters, up to where a section ends,
+and front matter left out; `outline` finds the headings.
+"""
 
 import re
 from functools import lru_cache

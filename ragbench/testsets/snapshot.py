@@ -1,4 +1,5 @@
-"""The inputs of a sweep as they were at its start: its runs read these, and nothing newer.
+"""Copies of a sweep's inputs at its start (test set, grid, description of a system), which its runs
+read in place of newer files.
 
 Small files (test set, grid, description of a system) are copied. Documents may be
 large: they are not copied, and each run compares the fingerprint of its documents.

@@ -1,4 +1,5 @@
-"""Traces of runs as records of a system: its questions, answers, searches, latencies and tokens.
+"""Traces of runs as records of a system: in which attributes each tracer has questions, answers,
+searches, latencies and tokens, and which kinds of spans are which stage.
 
 These exports are read: OTLP as JSON (one object, or one on each line), with the attributes of
 OpenInference (Phoenix) or of OpenTelemetry's conventions for generative AI; spans as Phoenix exports

@@ -1,4 +1,5 @@
-"""Test sets that strangers send, read by a process that can open nothing.
+"""Test sets that strangers send: how many cases, lines and levels they may have, and the process
+that reads them and can open nothing.
 
 `python -m ragbench.testsets.uploads FORM NAME` reads the bytes of a test set from its input and
 prints JSON: `{"lines": ...}`, the same test set as JSON Lines, or `{"error": ...}`, one sentence

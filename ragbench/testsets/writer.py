@@ -1,5 +1,5 @@
-"""Datasets to disk: a BEIR folder that `load_dataset` reads back. An answer that a person wrote or
-changed is never replaced.
+"""Writes a dataset as a BEIR folder that `load_dataset` reads back: which label is in which file,
+and what is not overwritten, such as an answer that a person wrote.
 """
 
 import csv
