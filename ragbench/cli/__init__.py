@@ -1,5 +1,5 @@
-"""The command `ragbench`. The imports of a command run when it is called, so that --help is
-instant.
+"""The command `ragbench` and the order of its subcommands in --help. The imports of a command run
+when it is called, so that --help is instant.
 """
 
 from __future__ import annotations

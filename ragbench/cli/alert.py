@@ -1,4 +1,6 @@
-"""`ragbench alert`: who is told when runs get worse or fail."""
+"""`ragbench alert`: adds, lists, tests and removes the rules by which people are told that runs got
+worse or failed; `service/alert_rules` decides when and writes the message.
+"""
 
 from __future__ import annotations
 

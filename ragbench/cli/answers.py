@@ -1,4 +1,6 @@
-"""`ragbench answers`: reference answers for a dataset that lacks them."""
+"""`ragbench answers`: which reference answers a dataset that lacks them gets, and into which file;
+`generation/references` writes them.
+"""
 
 from __future__ import annotations
 

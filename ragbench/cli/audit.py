@@ -1,4 +1,6 @@
-"""`ragbench audit`: the card of a judge."""
+"""`ragbench audit`: options, printed table and exit status of the audit of a judge; `judges/audit`
+has the probes and their bounds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragbench cache`: the data kept on disk between runs."""
+"""`ragbench cache`: shows and clears the data kept on disk between runs."""
 
 from __future__ import annotations
 

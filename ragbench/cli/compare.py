@@ -1,4 +1,6 @@
-"""`ragbench compare`: which of several results is better, by how much, and how sure that is."""
+"""`ragbench compare`: options and terminal tables of a comparison of results;
+`statistics/comparison` decides, `evaluation/decision` words it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Output of the commands: one line per error, tables, paths as short as possible."""
+"""Output of the commands: an error as one line with its exit status, warnings, tables, JSON, paths
+as short as possible.
+"""
 
 from __future__ import annotations
 

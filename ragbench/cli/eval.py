@@ -1,5 +1,5 @@
-"""`ragbench eval`: a test set, a system, every perspective; three reports, and a verdict as the
-exit status.
+"""`ragbench eval`: the options that only it has (--query), its dry run, the folder and report that
+it writes, what it prints around `summary.md.j2`, and its exit status.
 """
 
 from __future__ import annotations

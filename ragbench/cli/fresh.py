@@ -1,4 +1,6 @@
-"""Data sets that are generated anew when they are old: `ragbench eval --auto-generate-datasets`."""
+"""Data sets that are generated anew when they are a week old, and how large: `ragbench eval
+--auto-generate-datasets`.
+"""
 
 from __future__ import annotations
 

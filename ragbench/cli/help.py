@@ -1,5 +1,5 @@
-"""Commands as functions: options from parameters and their docstring, help texts that fit the
-terminal, errors in one line.
+"""Commands as functions: how parameters and docstrings become options and help texts, and what is
+suggested for an option or command that does not exist.
 
 A parameter before `*` is an argument, one after it an option; its help is its line in the
 docstring, below `Args:` or the heading of a panel. Of a parameter whose type is a

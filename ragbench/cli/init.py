@@ -1,4 +1,6 @@
-"""`ragbench init` and `notebooks`: files to begin with."""
+"""`ragbench init` and `notebooks`: which files a new folder gets, the example questions in it, and
+the next steps that are printed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`ragbench list`: what can be named in a command, a grid or a notebook, from the registries
-themselves.
-"""
+"""`ragbench list`: what can be named in a command, a grid or a notebook, with a note on each name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What several commands have in common: their options, the settings of language models, the
-printout of a dry run.
+"""What several commands have in common: shared options (--docs, --json, --yes, --concurrency, ...),
+the settings of language models, how results are named, the printout of a dry run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""`ragbench probe`: one question to a system of unknown form, and the file that describes it."""
+"""`ragbench probe`: one question to a system of unknown form; which forms of a request and which
+tools are tried, and the file that describes the system.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`ragbench schedule`: evaluations at set times."""
+"""`ragbench schedule`: adds, lists, pauses, removes and imports schedules; `service/scheduler`
+decides when one is due.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`ragbench serve`: the HTTP API and the dashboard."""
+"""`ragbench serve`: starts the HTTP API and the dashboard, with its address, its log and its first
+key.
+"""
 
 from __future__ import annotations
 

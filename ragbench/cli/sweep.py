@@ -1,4 +1,6 @@
-"""`ragbench sweep`: run a grid. `ragbench verify`: run stored results again and compare."""
+"""`ragbench sweep`: options and printout of a grid's runs. `ragbench verify`: run stored results
+again and compare. The work is in `sweep/session` and `sweep/verification`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`ragbench testset`: make test sets from documents, convert and check them."""
+"""`ragbench testset`: make test sets from documents, convert, merge and check them; what happens
+with questions without labels.
+"""
 
 from __future__ import annotations
 
