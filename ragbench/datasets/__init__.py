@@ -1,4 +1,5 @@
-"""Collections by name: public BEIR sets, ir_datasets, the Hugging Face hub, the built-in pydoc set.
+"""Collections by name: public BEIR sets, ir_datasets, the Hugging Face hub, the built-in pydoc set;
+which prefixes there are, and the error for an unknown name.
 
 `ragbench.testsets.load_dataset` adds folders, files and test sets to these.
 """

@@ -1,5 +1,6 @@
-"""A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl,
-questions.jsonl.
+"""Reads a folder in BEIR's format (corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe
+answers.jsonl, questions.jsonl): which files and columns it needs, and the error that names a wrong
+line.
 
 The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split
 does not judge, takes the second of two documents with one id without a warning, returns `None` for

@@ -1,4 +1,6 @@
-"""Text of PDF and DOCX files, with lines, hyphens and pages undone and headings as in Markdown."""
+"""Text of PDF and DOCX files: how lines are joined, divided words and running heads undone, and
+headings found; as in Markdown.
+"""
 
 import io
 import re

@@ -1,4 +1,6 @@
-"""Text of HTML pages, with headings as in Markdown."""
+"""Text of HTML pages, with headings as in Markdown; which tags are left out, such as menus and
+forms.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Text files line by line, with the place in every error: what people's editors and scripts write
-is accepted.
+"""Text files and JSONL line by line, with the place in every error: what people's editors and
+scripts write (byte order marks, CRLF, blank lines) is accepted.
 
 A byte order mark, CRLF and blank lines are no errors. Lines are counted from 1, blank ones
 included, so that the number is the one an editor shows.

@@ -1,4 +1,6 @@
-"""A corpus that is read from the disk, for collections that do not fit in memory."""
+"""A corpus that is read from the disk, for collections that do not fit in memory, and the size from
+which one is.
+"""
 
 import hashlib
 import json

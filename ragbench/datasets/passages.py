@@ -1,4 +1,6 @@
-"""Texts found again in documents: exactly, with white space and Unicode forms folded, or resembling."""
+"""Finds texts again in documents: exactly, with white space and Unicode forms folded, or by how
+much resemblance; `systems/passage_matches` decides which places count.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""From raw records to a Dataset: what every loader shares, so that all of them refuse and accept
-the same.
+"""Raw records of documents, queries and judgements as a Dataset, for every loader: which fields
+they need, what becomes metadata, which flaws are errors and which are warnings.
 
 A record that is wrong is an error; a flaw that real collections have is one DataWarning with its
 count.
