@@ -1,4 +1,6 @@
-"""Verdicts on single questions: whether and why they fail, their costs, categories, advice, traces."""
+"""Which questions pass, put together from `metrics/overall` and, for a ranking alone, Success@5;
+what verdicts.json keeps of a question; costs by part; when advice on failures is given.
+"""
 
 from __future__ import annotations
 

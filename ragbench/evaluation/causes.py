@@ -1,4 +1,5 @@
-"""The first cause of each failed question, and the evidence for it.
+"""The first cause of each failed question: the rule, the words and the stage of every cause, their
+order, and the evidence that is shown for it.
 
 The stages are checked in the order in which data flows through them. The first stage that lost the
 evidence of a question is the cause, regardless of later stages. The verdict on the answer is checked

@@ -1,4 +1,6 @@
-"""What several results show: the one record that every surface displays, and computes nothing."""
+"""Fills the `Conclusion` of ragbench's results: the sentences on data, judges, failures and races,
+and the next step of a single result or after a race; `decision` has the other steps.
+"""
 
 from __future__ import annotations
 

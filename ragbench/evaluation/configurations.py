@@ -1,4 +1,6 @@
-"""Names and costs of configurations, and the check that several can be compared."""
+"""How a configuration is labelled in figures, its time and price per question, which one is the
+baseline by default, and whether several can be compared.
+"""
 
 from __future__ import annotations
 

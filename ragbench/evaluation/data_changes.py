@@ -1,4 +1,4 @@
-"""What changed in documents and questions since an earlier result."""
+"""What changed in documents and questions since an earlier result, in words."""
 
 from __future__ import annotations
 

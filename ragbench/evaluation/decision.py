@@ -1,4 +1,5 @@
-"""The record of a comparison, and its sentences: the decision, its evidence, one next step.
+"""The `Conclusion` of any comparison, also of other tools' scores: the title, the configuration to
+use, the next step of two or more, the sentences on difference, margin and cost.
 
 Only arms and the questions that decide are known here, so that results of ragbench and tables of other
 tools (`ragbench.foreign`) are decided and described alike.

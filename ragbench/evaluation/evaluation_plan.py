@@ -1,4 +1,6 @@
-"""An evaluation that can begin: its options with everything that they name loaded."""
+"""The record of an evaluation that can begin: its options with everything that they name loaded, by
+`preparation`.
+"""
 
 from __future__ import annotations
 

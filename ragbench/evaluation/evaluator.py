@@ -1,4 +1,6 @@
-"""evaluate: check -> ask -> judge -> score -> decide. The only sequence; every surface calls it."""
+"""evaluate: check -> ask -> judge -> score -> decide. The only sequence; every surface calls it.
+What it takes as a system, and which arguments it refuses.
+"""
 
 from __future__ import annotations
 

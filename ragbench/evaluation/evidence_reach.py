@@ -1,5 +1,5 @@
-"""How far the evidence of a question came: the fraction of it that the documents, the ranking and the
-contexts hold.
+"""How far the evidence of a question came: the fraction of it that the documents, the ranking and
+the contexts hold, and from which fraction on that is enough.
 """
 
 from collections.abc import Collection, Mapping, Sequence

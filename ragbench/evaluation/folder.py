@@ -1,4 +1,5 @@
-"""A result in its folder, as a whole or not at all.
+"""A result in its folder: which files it has, how they are written as a whole or not at all, and
+how one result or a folder of them is read and checked.
 
 A folder holds `config.json` (parameters, dataset, questions, facts, environment), `run.trec`,
 `scores.csv`, `answers.jsonl`, `judgements.jsonl`, `timings.json`, and, if they were made,

@@ -1,5 +1,5 @@
-"""How the parts of a result are written: TREC runs, CSV scores, JSON lines; equal numbers give
-equal bytes.
+"""How the parts of a result are written and read: TREC runs, CSV scores, JSON lines, digits; equal
+numbers give equal bytes. Also "n of N questions passed".
 """
 
 import json

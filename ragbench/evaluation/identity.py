@@ -1,4 +1,6 @@
-"""Digests of the inputs of an evaluation, by which the same evaluation is recognised in its folder."""
+"""Digests of test set, system and options, by which `ragbench eval` recognises the same evaluation
+in its folder or names what differs.
+"""
 
 from __future__ import annotations
 

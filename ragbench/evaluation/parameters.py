@@ -1,4 +1,6 @@
-"""Configurations: parameters, names, and everything else that decides their numbers."""
+"""The parameters of a configuration: which ones there are, their checks, which are left out of its
+name and which are readable in it, and how NAME=VALUE is read.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,6 @@
-"""Each perspective: which labels it needs, and the scores of every question by its measures."""
+"""Each perspective (retrieval, context, answer, ...): which labels and outputs it needs, why it is
+not measured, which measures it has, and its warnings; the formulas are in `metrics`.
+"""
 
 import math
 import re

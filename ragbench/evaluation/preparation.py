@@ -1,4 +1,6 @@
-"""The preparation of an evaluation: its options and questions checked, everything that they name loaded."""
+"""The preparation of an evaluation: what is refused before a system is asked (questions, evidence,
+gates, a missing judge), what is loaded, and which settings a result keeps.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Likely causes and their remedies, from the pattern of missed targets, with the figures behind each
-recommendation.
+"""Which advice of advice.toml applies to a result, and the figures behind it.
 
 These are the first things an experienced engineer would check, not proofs: only the next run shows
 whether they help. Their rules and texts are in advice.toml.

@@ -1,4 +1,6 @@
-"""Records of an evaluation's decisions: rows of measures, verdicts, changes, costs."""
+"""Records of an evaluation's decisions: rows of measures, verdicts on questions, changes, flips,
+costs; how costs are added up, and how many failed judgements are too many.
+"""
 
 import math
 import statistics

@@ -1,4 +1,6 @@
-"""A result against an earlier one, case by case: regressions, newly failing cases and fixed cases."""
+"""A result against an earlier one, case by case: which measures and questions are compared, and
+what is a regression, newly failing or fixed.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -1,5 +1,5 @@
 """Everything that is asked for one configuration: the system's answers, also after interventions,
-and their judgements.
+and their judgements; which questions are timed alone, and when asking ends early.
 
 The answers are in the same form for every kind of system. `evaluate` and a dry run ask through the
 same functions.

@@ -1,4 +1,6 @@
-"""The result of one system on one dataset: its scores, its decisions, and views of both."""
+"""The result of one system on one dataset: its views, when the evaluation as a whole passes, its
+counts in words, and what is recorded of machine and versions.
+"""
 
 from __future__ import annotations
 

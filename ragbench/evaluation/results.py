@@ -1,4 +1,6 @@
-"""Results of one configuration or several on a dataset: their names, scores and comparison."""
+"""Results of several configurations on a dataset: their names, the rows and columns of the
+leaderboard, the comparison with a baseline; `report/leaderboard` writes them as texts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The rows of measures: means with intervals, ceilings, targets and verdicts; latency per stage."""
+"""The rows of measures: means with intervals, ceilings, targets and verdicts; latency per stage;
+and which rows a printed table shows.
+"""
 
 from __future__ import annotations
 

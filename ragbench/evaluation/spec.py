@@ -1,4 +1,5 @@
-"""What can be set in an evaluation, once: types, defaults, help texts and checks of every option.
+"""What can be set in an evaluation, once: type, default, help text, check and other names of every
+option; and which questions a suite, a limit or categories take.
 
 `evaluate` is the only reader. The options of `ragbench eval` and of the pytest plugin and the body
 of the server's requests are made from the fields, and the parameters of a notebook or a grid are

@@ -1,4 +1,6 @@
-"""Targets: thresholds for measures, and for single questions.
+"""Targets of measures and thresholds for single questions: how files, presets, --targets and
+--fail-under are read and merged, and when a target is reached; the defaults are in
+metrics/targets.toml.
 
 The defaults are in `ragbench/metrics/targets.toml`, the defaults of published designs in
 presets.toml next to this file.

@@ -1,4 +1,6 @@
-"""A trial of the user's measures and criteria on an example, before a system is asked."""
+"""A trial of the user's measures and criteria on an example, before a system is asked: which of
+their errors end the evaluation at once.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import islice

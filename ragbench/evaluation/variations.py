@@ -1,4 +1,6 @@
-"""The answers of a system to the questions of an evaluation after each intervention."""
+"""Asks a system again after each intervention; `testsets/interventions` has the changes,
+`metrics/robustness` the scores.
+"""
 
 from __future__ import annotations
 
