@@ -1,4 +1,6 @@
-"""Cells of tables from other tools: names of columns, numbers, ids and questions."""
+"""Cells of tables from other tools: which words mean a missing, failed, passed or graded score,
+numbers such as 85% and 0,5, ids, and the question in an input.
+"""
 
 from __future__ import annotations
 

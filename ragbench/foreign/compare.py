@@ -1,4 +1,5 @@
-"""`rb.compare` of anything with scores, and `assert_not_worse` for tests of other projects.
+"""`rb.compare` of anything with scores, and `assert_not_worse` for tests of other projects, with
+the decisions at which it fails.
 
 The statistics are imported when they are called, so that both are quick to import.
 """

@@ -1,4 +1,6 @@
-"""Questions of several tables, paired by id, else by their text."""
+"""Questions of several tables, paired by id, else by their text; repeated runs of a question become
+their mean, and which questions a comparison leaves out.
+"""
 
 from __future__ import annotations
 

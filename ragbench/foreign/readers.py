@@ -1,4 +1,6 @@
-"""Files and objects that hold scores per question, read as tables of systems."""
+"""Files and objects that hold scores per question, read as tables of systems: which kinds of files
+there are, recognised by content, sizes, encodings, frames and objects.
+"""
 
 from __future__ import annotations
 

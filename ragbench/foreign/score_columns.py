@@ -1,4 +1,6 @@
-"""Tables of scores from other tools: which column holds what, and the scores of each answer."""
+"""Tables of scores from other tools: which column is an id, question, system, task, repetition,
+measure, score or error, and which is none; wide and long tables.
+"""
 
 from __future__ import annotations
 

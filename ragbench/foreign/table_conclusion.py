@@ -1,4 +1,6 @@
-"""A decision between systems from tables of scores, whichever tool wrote them."""
+"""A decision between systems from tables of scores, whichever tool wrote them: which measure
+decides, how missing scores count, and what is stated about pairing and scales.
+"""
 
 from __future__ import annotations
 

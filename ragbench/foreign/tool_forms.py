@@ -1,4 +1,4 @@
-"""Exports of evaluation tools in JSON, each with a form of its own: DeepEval, promptfoo,
+"""Scores in exports of evaluation tools in JSON, each with a form of its own: DeepEval, promptfoo,
 lm-evaluation-harness, OpenAI evals, Braintrust, LangSmith, Pydantic Evals, Haystack, Weave, Phoenix
 and ragas (and Inspect, in `inspect_logs`).
 
