@@ -1,4 +1,6 @@
-"""Answer each question from its best chunks, by a language model or the extractive baseline."""
+"""Answer each question from its best chunks, by a language model or the extractive baseline: how
+many chunks, which are cut by a limit of tokens, and what a reply becomes.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""Sampling of the chunks to draft questions from."""
+"""Sampling of the chunks to draft questions from (diverse, random or recent), and how short a chunk
+may be.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,6 @@
-"""Citations in the text of an answer: the cited contexts, and the text without citations."""
+"""Which marks in the text of an answer are citations ([1], [2, 3], an id), which contexts they
+cite, and the text without them.
+"""
 
 import re
 from collections.abc import Sequence

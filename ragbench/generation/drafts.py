@@ -1,5 +1,5 @@
-"""Draft questions from chunks by a language model, check each (its states and flaws), and make a test
-set of them.
+"""Draft questions from chunks by a language model: which flaws and checks reject a draft, when two
+drafts ask the same, and the test set of those that are accepted.
 """
 
 import datetime

@@ -1,4 +1,5 @@
-"""The extractive baseline: no language model.
+"""The extractive baseline, which uses no language model: which sentences of the contexts it answers
+with, how many, and when it abstains.
 
 It answers with the sentences of the retrieved chunks that match the question best, and cites the
 chunk of each: free, deterministic, and the lower bound for a language model.

@@ -1,5 +1,5 @@
-"""The requests to a generator: answers, reference answers, and questions for a test set with their
-check.
+"""The prompts of a generator: answers (cited, concise, plain, closed-book), reference answers, and
+questions for a test set with their check; a judge's are in `judges/prompts`.
 """
 
 import re

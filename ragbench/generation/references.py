@@ -1,5 +1,5 @@
-"""Reference answers from a dataset's most relevant documents; an answer that a person wrote is never
-replaced.
+"""Reference answers by a model from a dataset's most relevant documents: which passages it gets; an
+answer that a person wrote is never replaced.
 """
 
 from collections.abc import Mapping, Sequence
