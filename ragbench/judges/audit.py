@@ -1,4 +1,6 @@
-"""`judge_audit`: is a judge consistent, and is it biased by things that should not matter?"""
+"""`judge_audit`: is a judge consistent, and is it biased by things that should not matter? The
+probes, their tolerances, and the words of a finding.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

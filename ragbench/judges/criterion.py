@@ -1,4 +1,6 @@
-"""`Criterion`: the question to a judge, as a record; the built-in criteria are in criteria.toml."""
+"""`Criterion`: which fields, levels and forms the question to a judge may have, checked, and how a
+user's criteria are read and registered; the built-in ones are in criteria.toml.
+"""
 
 from __future__ import annotations
 

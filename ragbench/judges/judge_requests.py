@@ -1,4 +1,6 @@
-"""Requests to a judge, with samples and one repair of each reply that cannot be read."""
+"""Requests to a judge: how many samples, when a reply is repaired by one more request, and the
+judgement that is recorded.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

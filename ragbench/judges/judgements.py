@@ -1,4 +1,6 @@
-"""`judge`: the judgement of single answers by criteria, with and without a request to a judge."""
+"""`judge`: which answers a judge is asked about, and which are judged without it (failed, empty or
+abstaining ones; criteria that are functions); warnings about the judge.
+"""
 
 import re
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""A judge's reply -> verdicts. The models below are both the schema that is sent and the validation
-of the reply.
+"""A judge's reply -> verdicts: which objects, words and numbers of a reply count, when it is
+refused, and the value of a verdict; also the schema that is sent.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""The requests to a judge: criteria of single answers, and the choice between two answers."""
+"""The sentences that every request to a judge has: its instructions, the forms of a reply, the
+notes on conversation and language, the repair; `request_text` puts them together.
+"""
 
 from collections.abc import Mapping
 

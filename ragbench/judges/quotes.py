@@ -1,4 +1,6 @@
-"""Quotes of a judge, looked up in the documents that it was shown."""
+"""Quotes of a judge, looked up in the documents that it was shown: which differences of a quote
+from the text are tolerated.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The text of a request to a judge: the material, the question of each criterion, the form of the reply."""
+"""The text of a request to a judge: which parts of the material it is shown, in which order and at
+which length, then each criterion; the fixed sentences are in `prompts`.
+"""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
