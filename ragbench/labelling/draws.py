@@ -1,4 +1,6 @@
-"""The questions that people label next, and the difference of two systems by their labels: `trust`."""
+"""`rb.trust`: which questions people label next, which labels of sheets count, and the measures
+that may predict them; the estimate is in `statistics/trust`.
+"""
 
 from __future__ import annotations
 

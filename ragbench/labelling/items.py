@@ -1,4 +1,6 @@
-"""The answers that people should label."""
+"""What people label: the question and the scale of each criterion with its keys, and the texts that
+a labeller sees of an answer.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,6 @@
-"""How far a judge agrees with the labels in sheets, by asking it about the labelled answers."""
+"""How far a judge agrees with the labels in sheets, by asking it about the labelled answers; the
+statistics are in `statistics/agreement`.
+"""
 
 from __future__ import annotations
 
