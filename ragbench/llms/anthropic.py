@@ -1,4 +1,6 @@
-"""Anthropic's models by the `anthropic` SDK. Retries are ours, so the SDK's are off."""
+"""Requests to Anthropic's models by the `anthropic` SDK, single ones and batches: parameters, the
+form of a reply, hints on errors. Retries are ours, so the SDK's are off.
+"""
 
 import datetime
 import json

@@ -1,4 +1,6 @@
-"""Completions of many prompts: all concurrent requests to models are sent here."""
+"""Completions of many prompts, and repeated samples of them: all concurrent requests to models are
+sent here; the providers' own batches are in `batch_interface`.
+"""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,5 @@
-"""Requests by the batch interfaces of providers: answered within a day, at half the price.
+"""Requests by the batch interfaces of providers, answered within a day at half the price: how many
+in a batch, how often it is asked for, which are continued or given up.
 
 A batch is in the store before it is submitted, so that a command which was stopped continues
 with the batches that it has paid for.

@@ -1,4 +1,5 @@
-"""A dry run: the same code runs, and its requests to language models are counted instead of sent.
+"""A dry run: the same code runs, and its requests to language models are counted instead of sent;
+the text that stands for a reply, and the estimate of tokens and cost.
 
 The requests are not guessed. Replies that the store has are real; for each other one there is a
 stand-in, and requests that depend on a stand-in (a verdict on an answer still to be written) are

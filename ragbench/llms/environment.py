@@ -1,4 +1,6 @@
-"""How language models may be asked: whether the reply store is used, and how much may be spent."""
+"""How language models may be asked: whether the reply store is used (offline, off), how much may be
+spent, the default time limit, and the variables that set these.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Why a request failed, whether to ask again, and how long to wait before: one answer for all
-providers and for systems under test.
+"""Why a request failed, how often it is sent again, and how long to wait before, for all providers
+and systems under test; also which names and values are secrets.
 """
 
 from __future__ import annotations

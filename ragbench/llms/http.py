@@ -1,4 +1,5 @@
-"""HTTP within bounds: one client for language models and for systems under test, and its failures.
+"""The HTTP client of language models and of systems under test: its time-outs and its failures in
+words; the bounds on a reply are in `network`, retries in `failures`.
 
 The whole reply has a deadline and a maximum size. Messages contain no keys and no passwords.
 """

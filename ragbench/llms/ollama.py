@@ -1,4 +1,6 @@
-"""Ollama by its own HTTP interface: POST /api/chat."""
+"""Requests to Ollama by its own HTTP interface, POST /api/chat, and the context window that they
+ask for.
+"""
 
 import threading
 import time

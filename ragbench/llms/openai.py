@@ -1,4 +1,6 @@
-"""Any OpenAI-compatible server: POST /chat/completions below its base URL."""
+"""Requests to any OpenAI-compatible server, POST /chat/completions below its base URL, and its
+batches: parameters that a model refuses, the form of a reply.
+"""
 
 import json
 import time

@@ -1,4 +1,5 @@
-"""The pace of one server: how many requests it is sent at a time, and how long a reply may take.
+"""The pace of one server: how many requests it is sent at a time, fewer after an overload, and how
+long a reply may take before it counts as lost.
 
 A server with two slots works on two of eight requests, and the others wait in its queue. That wait
 is not the server's failure: a request may take its time limit once for itself and once for each

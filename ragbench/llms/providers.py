@@ -1,4 +1,5 @@
-"""From a name such as "anthropic:<model>" and the environment to a model that can be asked.
+"""From a name such as "anthropic:<model>" and the environment to a model that can be asked:
+providers, default models, addresses, keys, and whether a server listens.
 
 Settings, all from the environment: RAG_EVAL_PROVIDER ("ollama" unless set) for the name "env";
 RAG_EVAL_<P>_MODEL (for OLLAMA and ANTHROPIC there is a default) and RAG_EVAL_<P>_BASE_URL for <P>

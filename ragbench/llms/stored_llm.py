@@ -1,5 +1,5 @@
 """A provider behind the reply store: looked up first, waited for politely, within the budget,
-stored before use.
+stored before use; what happens offline.
 """
 
 import math
