@@ -1,4 +1,5 @@
-"""Similarity of an answer to its labels, without a language model.
+"""Whether an answer states the gold facts and keywords, and how similar it is to the reference
+answer, without a language model; counts of abstentions.
 
 All are in [0, 1], higher is better. They reward wording: a correct answer in other words can score
 low, a wrong one that repeats the reference can score high. Use them to compare configurations, not

@@ -1,5 +1,5 @@
-"""Score the contexts of answers, independent of the answers, as columns query_id, measure and
-value.
+"""Measures of the contexts of answers, independent of the answers: redundancy, diversity for a type
+of question, recall of documents, chunks, evidence and facts.
 """
 
 import math

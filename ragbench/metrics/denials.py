@@ -1,4 +1,6 @@
-"""Reference answers that seem to state that there is no answer, such as "not in the handbook"."""
+"""Reference answers that seem to state that there is no answer, such as "not in the handbook", of
+which `ragbench testset` warns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tables of results whose rows are found by name, and that explain a name which they lack."""
+"""Tables of results whose rows are found by name, what they print, and what they suggest for a
+column, row or method that they lack.
+"""
 
 import re
 from collections.abc import Collection, Iterator

@@ -1,4 +1,5 @@
-"""The weighted overall of an answer from its parts, and the thresholds to pass.
+"""When an answer passes: the threshold of each part, the labels that it has to meet, and the
+reasons in words; also the weighted overall of its parts.
 
 Parts are in [0, 1]; higher is better but for "hallucination" and "llm_hallucination".
 """

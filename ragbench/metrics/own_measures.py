@@ -1,4 +1,6 @@
-"""The value of a user's measure for one question."""
+"""The value of a user's measure for one question: how the function is called, and what its result
+and its errors mean.
+"""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The interval of a rate."""
+"""The interval of a rate: Wilson's."""
 
 import math
 from statistics import NormalDist

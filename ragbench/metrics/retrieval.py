@@ -1,4 +1,6 @@
-"""Scores of a run by judgements: `score_run`, and the best that any run could reach (`ceilings`)."""
+"""Scores of a run by judgements: `score_run`, the best that any run could reach (`ceilings`), and
+warnings about exchanged arguments or foreign ids.
+"""
 
 from __future__ import annotations
 

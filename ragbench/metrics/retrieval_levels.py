@@ -1,4 +1,6 @@
-"""Scores of a ranking at three levels: by judged documents, by gold evidence (spans), by labelled chunks."""
+"""Scores of a ranking at three levels: by judged documents, by gold evidence (spans), by labelled
+chunks; when a chunk holds evidence, and what counts for alternative documents.
+"""
 
 from __future__ import annotations
 

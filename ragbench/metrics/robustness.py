@@ -1,4 +1,6 @@
-"""Robustness: did the answers after an intervention meet the labels of the changed questions?"""
+"""Robustness: did the answers after an intervention meet the labels of the changed questions, and
+when that is not decided?
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,5 @@
-"""Score a chunk-level run by evidence spans: at equal k, and at an equal budget of context tokens.
+"""Score a chunk-level run by evidence spans (span_recall, span_precision, iou): at equal k, and at
+an equal budget of context tokens.
 
 The measures follow Smith & Troynikov 2024, "Evaluating Chunking Strategies for Retrieval" (Chroma
 technical report). With T the characters of the evidence, each counted once, and R the characters of

@@ -1,4 +1,6 @@
-"""Measures of a whole system: the outcome, flags, citations and latency of an answer."""
+"""Measures of a whole system: flags, citations and latency of an answer, and by which rules its
+outcome is success, uncertain, abstention, blocked or failed.
+"""
 
 import math
 import re

@@ -1,4 +1,6 @@
-"""Answers matched with their cases, and the tidy frame of scores that every perspective returns."""
+"""Answers matched with their cases, which answers count as answered, abstained or failed, and the
+tidy frame of scores that every perspective returns.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,5 @@
-"""Runs and judgements in every form: nested dictionaries, frames, files of trec_eval, objects of
-PyTerrier, ranx and ir_measures.
+"""Runs and judgements in every form (nested dictionaries, frames, files of trec_eval, objects of
+PyTerrier, ranx and ir_measures): names of columns, and which values are refused.
 """
 
 from __future__ import annotations

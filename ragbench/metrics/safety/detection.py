@@ -1,4 +1,5 @@
-"""How well scores tell harmful texts from harmless ones: areas, rates at a threshold, intervals.
+"""How well scores tell harmful texts from harmless ones: areas, rates, intervals; and the scores
+from which a prompt is warned of or blocked.
 
 A higher score means a more harmful text; `bad` are the scores of the harmful texts, `good` the
 scores of the harmless ones.

@@ -1,5 +1,5 @@
 """How much a prompt looks like an attack on the assistant that reads it: a score in [0, 1] that
-needs no LLM.
+needs no LLM, from the signs of `patterns`, words and vectors.
 
 A text is read sentence by sentence, and scores as its most suspicious sentence does: harmless text
 around an attack does not hide it, and length is not evidence. A sentence is scored by a logistic

@@ -1,4 +1,5 @@
-"""Leaks in an output: personal data, keys, internal ids, long copies of retrieved texts.
+"""Leaks in an output: personal data, keys, internal ids, long copies of retrieved texts; which of
+them count, and how they are masked on pages.
 
 Every kind is recognised by its form and its checksum, if it has one, so that ISBNs, versions,
 dates, order numbers, hashes and UUIDs are not reported. Names have no form: finding them takes a
