@@ -1,4 +1,6 @@
-"""Tables and sentences about several configurations: what `compare.ipynb` shows between its figures."""
+"""Tables and sentences of `compare.ipynb` between its figures: disagreements, gains by question,
+parameters, costs, odd questions, a judge's bias.
+"""
 
 import math
 

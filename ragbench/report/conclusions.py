@@ -1,4 +1,6 @@
-"""A `Conclusion` as Markdown: the decision, its evidence, and the next step."""
+"""A `Conclusion` as Markdown for notebooks: the order of the decision, its evidence, and the next
+step.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tables and sentences about one configuration: what `evaluate.ipynb` shows between its figures."""
+"""Sentences about one configuration at the top of `evaluate.ipynb`: verdict, missed targets,
+evidence, causes; and which measures it shows first.
+"""
 
 import re
 from collections import Counter

@@ -1,4 +1,6 @@
-"""Tables about one configuration: what `evaluate.ipynb` shows between its figures."""
+"""Tables of `evaluate.ipynb` between its figures: measures, labels, chunks, categories, turns,
+searches, claims, interventions, costs and times.
+"""
 
 import pandas as pd
 

@@ -1,4 +1,6 @@
-"""Which part of a system failed, question by question: the search, the answer, both or none."""
+"""Which part of a system failed, question by question: the search, the answer, both or none; when a
+search or an answer counts as good for this.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

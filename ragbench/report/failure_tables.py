@@ -1,5 +1,5 @@
-"""Where answers fail, for readers: the worst questions with everything to see why, and what each
-stage costs.
+"""Where answers fail, in notebooks: the worst questions and their order, with everything to see
+why; counts of causes; robustness. Reports order theirs in `page/sentences`.
 """
 
 import re

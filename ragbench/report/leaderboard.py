@@ -1,4 +1,5 @@
-"""The leaderboard for readers: the ranking measure, the difference from the baseline, the cost.
+"""The leaderboard for readers: headings, digits and columns of the ranking measure, the difference
+from the baseline, the cost; `evaluation/results` has the rows.
 
 Every other measure is a column of `Results.leaderboard`, which a sweep writes to leaderboard.csv.
 """

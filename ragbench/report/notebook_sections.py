@@ -1,5 +1,5 @@
-"""The sections of an executed notebook: a heading, a sentence, and the tables or figures below
-them.
+"""The sections of an executed notebook: when one is shown or left out, and how its sentences and
+tables follow each other.
 """
 
 from collections.abc import Sequence

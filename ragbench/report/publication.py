@@ -1,4 +1,5 @@
-"""A sweep as static pages: its decision, its leaderboard, every executed notebook, every question.
+"""`ragbench publish`: a sweep as static pages with its decision, its leaderboard, every executed
+notebook, every question; which HTML of a notebook is kept.
 
 The pages ask nothing of any network. Texts of notebooks come from outside: their HTML is reduced to
 text, tables, links and images that lie in the page, and a content security policy forbids the rest.

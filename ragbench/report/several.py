@@ -1,4 +1,6 @@
-"""Several results in one report: their leaderboard, their comparison, the conclusion."""
+"""The report of several results: their leaderboard, their comparison, the conclusion, as Markdown,
+HTML or JSON; and the frame of a page without scripts.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Documents behind a result: the data that it was measured on, and where in a document a context
-is.
+"""Documents behind a result: where the data that it was measured on are looked up again, and where
+in a document a context is.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""The explorer of questions: one result, or one against another, as a widget in JupyterLab and as
-one HTML file.
+"""The explorer of questions, as a widget in JupyterLab and as one HTML file: which results and
+questions it shows, what differs between their data, and its test set of selected questions.
 
 Both run the same script and style (`explorer.js`, `explorer.css`) on the same data. Statistics are
 computed here by `Results.compare` and `summarise`; the script only counts the shown questions.

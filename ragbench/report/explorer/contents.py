@@ -1,5 +1,5 @@
-"""The explorer's data on each question: scores, answers, causes, claims, and the characters of
-documents.
+"""The explorer's data on each question: which scores, answers, causes and claims it gets, its
+sentences on measures, and the characters of documents.
 """
 
 from __future__ import annotations

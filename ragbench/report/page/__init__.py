@@ -1,5 +1,5 @@
-"""One evaluation as a record, and as report.json, report.md and report.html; its comparison with an
-earlier one.
+"""Reports of one evaluation: report.json, report.md and report.html, JUnit, traces; their sentences
+are in `sentences`, a comparison's in `report/several`.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

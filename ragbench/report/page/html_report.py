@@ -1,4 +1,5 @@
-"""report.html: one file, readable at a glance, that asks nothing of any network.
+"""report.html: its bars and forest plots, its filters, and how many failed questions it lists; one
+file that asks nothing of any network.
 
 Its only script, `report.js`, filters questions and opens the one that a link names; without it all
 are listed.

@@ -1,4 +1,6 @@
-"""A result as the XML of JUnit, which CI servers show as tests."""
+"""A result as the XML of JUnit, which CI servers show as tests: what is a test case, when it fails,
+and when it is skipped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""report.md: for a pull request, a wiki, a terminal."""
+"""report.md: for a pull request, a wiki, a terminal; how many failed questions it lists, and which
+signs of Markdown are escaped.
+"""
 
 import re
 from functools import cache

@@ -1,5 +1,5 @@
 """What report.html shows of one question beyond its record: a permalink, what filters find it by,
-its contexts.
+its contexts with the evidence marked, and how many and how long.
 """
 
 import hashlib

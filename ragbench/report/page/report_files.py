@@ -1,4 +1,6 @@
-"""Reports as files for readers."""
+"""Reports as files: which ending of a path means which format (.json, .md, .html, .xml, .jsonl),
+and which existing files are not replaced.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,5 @@
-"""The sentences of a report, the same in Markdown, HTML and on the console, computed from the
-result.
+"""The sentences of a report, the same in Markdown, HTML and on the console: verdict, counts, costs,
+doubts about a judge; which failed questions are listed, and in which order.
 """
 
 import math

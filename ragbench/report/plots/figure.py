@@ -1,4 +1,5 @@
-"""What all figures of the notebooks share: size, colours, markers, legend, alternative text.
+"""What all figures of the notebooks share: size, the colour of each retriever, markers, legend,
+alternative text.
 
 One colour stands for one retriever and one marker for one chunking, in every figure of every
 notebook; the palette is Okabe and Ito's, which people with any colour vision can
