@@ -1,4 +1,4 @@
-"""Lexical search."""
+"""Lexical search in memory (`bm25`): the formula of BM25, and the stems of words."""
 
 import json
 import math

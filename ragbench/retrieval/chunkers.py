@@ -1,4 +1,5 @@
-"""Cut the documents of a dataset into chunks.
+"""Cut the documents of a dataset into chunks: the chunkers by name with the borders that each
+prefers, size and overlap, a user's chunker; `boundaries` finds the borders.
 
 All chunkers share one plan. The tokenizer's offsets define the smallest pieces and the size of all
 pieces; a chunker is the list of borders at which it would rather cut, strongest first::

@@ -1,4 +1,6 @@
-"""Search by meaning, alone and together with search by words."""
+"""Search by meaning, alone (`dense:`) and together with search by words (`hybrid:`): cosines over
+all chunks; how two rankings become one is in `steps/fusion`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext

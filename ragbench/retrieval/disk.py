@@ -1,4 +1,4 @@
-"""Lexical search in an index on the disk."""
+"""Lexical search in an index on the disk (`bm25@disk`), for corpora that are too large for memory."""
 
 import math
 from collections.abc import Sequence

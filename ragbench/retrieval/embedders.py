@@ -1,5 +1,5 @@
-"""Texts to vectors: minilm, wordllama, and any sentence-transformers model, kept on disk by
-content.
+"""Texts to vectors: which embedders a name or a user's object means, how texts are prepared, and
+the vectors kept on disk by content; warnings about language and length.
 
 Vectors are float32 of unit length, so that a dot product is a cosine in [-1, 1]. A text that is
 empty or white space has nothing to compare: its row is zero (cosine 0 with everything), never NaN.

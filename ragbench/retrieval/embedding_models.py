@@ -1,4 +1,5 @@
-"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers.
+"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers;
+what each computes, and how much of a text it reads.
 
 Each has an `identity`, a `dimension`, `max_tokens` (None: it reads whole texts) and `embed(texts,
 role)`; one that reads `max_tokens` of a text has `cut(texts)` too: which texts are longer.

@@ -1,4 +1,4 @@
-"""The questions of a search, in the forms that users pass."""
+"""The questions of a search, in the forms that users pass to `rb.retrieve`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

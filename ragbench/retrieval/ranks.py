@@ -1,4 +1,6 @@
-"""Functions of all retrievers: the exact top k, and checks of chunks and of k."""
+"""The exact top k of every search, the rounding of scores and the order of equal ones, and checks
+of chunks and of k.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,5 @@
-"""Chunks that match a query: BM25, Dense, Hybrid, a reranker on top, and from chunks to documents.
+"""Retrievers by name (bm25, dense, hybrid, sparse, late, ...): which kinds there are, what a name
+or a user's object makes, and what is suggested for unknown ones; other files search.
 
 Constructing a retriever is indexing. All queries are searched in one batch. Scores are rounded to 6
 decimals before they are ranked, and equal scores keep the order of the chunks, exactly so at the

@@ -1,4 +1,6 @@
-"""Searches with a retriever: deep enough, and from chunks to documents."""
+"""Searches with a retriever: how deep, what a user's retriever may return, and how scores of chunks
+become scores of documents.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

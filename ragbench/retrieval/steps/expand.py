@@ -1,4 +1,6 @@
-"""Expansion: the text that is handed over for a retrieved chunk."""
+"""Expansion: the text that is handed over for a retrieved chunk, such as its neighbours, its
+section or its document.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What may be found: documents that a user's function allows for a question."""
+"""What may be found: documents that a user's function allows for a question, such as by its roles."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

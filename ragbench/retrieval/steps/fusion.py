@@ -1,4 +1,6 @@
-"""Fusion: one ranking of several, for a hybrid's two searches and for several wordings of a question."""
+"""Fusion: one ranking of several (rrf, weights), for a hybrid's two searches and for several
+wordings of a question.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice

@@ -1,4 +1,6 @@
-"""The indexed text of a chunk: its text, or more. The answer still gets the chunk itself."""
+"""The indexed text of a chunk: its text, or title, headings or a model's sentences before it, with
+the prompt for these. The answer still gets the chunk itself.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

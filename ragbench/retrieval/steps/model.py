@@ -1,4 +1,6 @@
-"""Requests of a step to a language model: each is stored, paid once, and counted."""
+"""Requests of a step to a language model, with their system prompt: each is stored, paid once, and
+counted.
+"""
 
 from collections.abc import Sequence
 from typing import Any

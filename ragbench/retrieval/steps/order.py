@@ -1,5 +1,5 @@
-"""Order: the results of a search, sorted again by a cross-encoder (`rerank`) or for variety
-(`diversify`).
+"""Order: the results of a search, sorted again by a reranker (a cross-encoder, a user's or a
+server's) or for variety (`diversify`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

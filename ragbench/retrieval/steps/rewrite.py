@@ -1,4 +1,6 @@
-"""The query of a search: the question, or a wording by a language model."""
+"""The query of a search: the question, or a wording by a language model, with its prompts (hyde,
+several, step-back, decompose, standalone).
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

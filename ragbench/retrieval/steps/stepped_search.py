@@ -1,4 +1,6 @@
-"""All steps of a search in a row."""
+"""All steps of a search in a row: which there are and in which order they run, and which
+combinations of them are refused.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
