@@ -1,4 +1,6 @@
-"""Who calls: keys, roles and clients."""
+"""Who calls the server: how a key is sent, which role a route needs, and whose data a request is
+about; `keys` stores the keys.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Alerts: rules about runs, checked when a run is recorded and by `run_due`; their messages, sent and
-tried again.
+"""Alerts: which rules there are, when one is broken or over, when it is reminded of, what its
+message says, and where it is sent and tried again.
 
 Alerts come in episodes: one message when a breach begins, a reminder after every `remind_days`, and
 one when it is over. An episode belongs to one configuration in a series, or to one schedule. A

@@ -1,4 +1,6 @@
-"""/api/v1: data sets, runs and jobs, metrics over time, schedules and alerts."""
+"""The routes of /api/v1: data sets, runs and jobs, metrics over time, schedules and alerts; how
+many jobs may wait.
+"""
 
 import shutil
 from pathlib import Path

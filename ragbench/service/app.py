@@ -1,4 +1,6 @@
-"""The application: routers, errors, limits of requests, and the headers that every answer has."""
+"""The application: routers, errors, limits of requests (bytes, rate, time), and the headers that
+every answer has.
+"""
 
 import logging
 import math

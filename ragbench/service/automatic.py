@@ -1,5 +1,5 @@
-"""What commands record when they finish; nothing heavy is loaded unless there is something to
-record.
+"""Whether finished commands are recorded in the history (RAGBENCH_HISTORY); nothing heavy is loaded
+unless there is something to record.
 """
 
 import os

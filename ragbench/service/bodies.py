@@ -1,4 +1,6 @@
-"""The bodies of requests: evaluations, and the commands that they become."""
+"""The bodies of requests for evaluations: their fields and checks, and the commands that they
+become.
+"""
 
 from __future__ import annotations
 

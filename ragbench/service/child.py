@@ -1,4 +1,5 @@
-"""The process of a job: `python -m ragbench.service.child MEMORY_MB eval ...` runs the command `eval ...`.
+"""The program in the process of a job, `python -m ragbench.service.child MEMORY_MB eval ...`, which
+limits its memory and runs the command `eval ...`.
 
 It limits its memory (0: no limit), and ends when the server ends, which closes its standard input.
 """

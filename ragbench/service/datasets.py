@@ -1,4 +1,4 @@
-"""The data sets of clients in the database: numbers, pairs, and who made them."""
+"""The data sets of clients in the database: numbers, pairs, age, and who made them."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Tables and sentences about runs over time: what `history.ipynb` shows between its figures."""
+"""Tables and sentences of `history.ipynb` between its figures: which measures moved and when,
+costs, categories.
+"""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -1,5 +1,5 @@
-"""The files of each client below --root: test sets, documents, systems, results. Requests name
-them, and give no paths.
+"""The files of each client below --root: where test sets, documents, systems and results are, and
+which names requests may use for them; they give no paths.
 
 ::
 

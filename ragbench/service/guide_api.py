@@ -1,5 +1,5 @@
-"""/api/v1/evaluation/...: an interface that other programs were written for, over the same
-functions.
+"""/api/v1/evaluation/...: an interface that other programs were written for (preset guide), with
+the names of its fields, over the same functions.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""The database of runs: connections to it, its tables, and the forms in which they hold times and
-ids.
+"""Connections to the database of runs, transactions, how a row is found by a part of its id, and
+the forms of times and ids; the tables are in `tables`.
 """
 
 import json

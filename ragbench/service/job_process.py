@@ -1,4 +1,6 @@
-"""The process of a job: its command, started, watched and killed with all that it started."""
+"""The process of a job: its command with default options, started, watched for as long as a job may
+take, and killed with all that it started.
+"""
 
 import json
 import os

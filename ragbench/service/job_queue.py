@@ -1,4 +1,5 @@
-"""Jobs in the database: requested once or by a schedule, and completed by exactly one worker.
+"""Jobs in the database: requested once or by a schedule, completed by exactly one worker, and
+claimed again when a worker died, how often and after how long.
 
 A worker renews its claim of a job while it works, and its result is committed only while it still
 holds the job. Another worker claims a job that it has seen without a renewal for a minute by its own

@@ -1,4 +1,6 @@
-"""Measures over time: their values in every run, and whether they drifted."""
+"""Measures over time: their values in every run, which runs are compared, and whether they drifted;
+the test is in `statistics/drift`.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Test sets that requests send: one at a time of each client, each read by a separate process."""
+"""Test sets that requests send: how many are read at a time, each by a separate process; the limits
+on their content are in `testsets/uploads`.
+"""
 
 import json
 import logging

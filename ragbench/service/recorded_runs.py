@@ -1,4 +1,6 @@
-"""Runs out of the database: the newest, one with its scores, two compared, for pages, API and command."""
+"""Runs out of the database: the newest, one with its scores, two compared, what changed since the
+run before; for pages, API and command.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

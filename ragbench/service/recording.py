@@ -1,4 +1,5 @@
-"""Runs into the database: finished sweeps and evaluations, and the folders of earlier ones.
+"""Runs into the database: finished sweeps and evaluations, and the folders of earlier ones; which
+changed settings make a run incomparable with earlier ones.
 
 The files are the truth: everything in the database can be made again from the folders of results,
 and is then equal but for the time of recording and the numbers of runs and datasets.

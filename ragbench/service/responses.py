@@ -1,4 +1,4 @@
-"""Runs and jobs as responses have them."""
+"""Runs and jobs as responses of the API have them: their fields, and no folders of the server."""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""The conclusion of a sweep, and of two runs, from the files of their results."""
+"""The conclusion of a sweep, and of two runs, for the server, from the files of their results;
+`evaluation/conclusion` makes it.
+"""
 
 from __future__ import annotations
 

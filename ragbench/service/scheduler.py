@@ -1,4 +1,5 @@
-"""Evaluations at set times: schedules in the database, and the jobs that they make.
+"""Evaluations at set times: schedules in the database, when one is due or overdue, which commands
+it may run, and the jobs that it makes.
 
 `run_due` is what cron, systemd, a CI job or a server call, as often as they like and on as many
 machines.

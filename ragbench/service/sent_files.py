@@ -1,5 +1,5 @@
-"""The files of what clients sent one by one: cases and documents as rows, which commands get as
-files.
+"""Writes test-cases.jsonl and corpus.jsonl, the files in which commands get the cases and documents
+of `sent_items`.
 """
 
 from collections.abc import Mapping

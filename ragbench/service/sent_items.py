@@ -1,4 +1,6 @@
-"""The cases and documents that clients send, one row each; commands get them as files."""
+"""The cases and documents that clients send one by one: rows that are added, changed and removed,
+and how many are kept.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The connections of a server, within bounds."""
+"""The connections of a server: how many there may be, and how long one may wait with its request."""
 
 from asyncio import Transport
 from typing import Any

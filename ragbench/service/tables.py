@@ -1,4 +1,5 @@
-"""The tables, the same on SQLite, PostgreSQL and MySQL.
+"""The tables of the database of runs, with their columns and version, the same on SQLite,
+PostgreSQL and MySQL.
 
 Ids are hashes of the contents of a row, so that importing twice adds nothing and databases can be
 merged. Times are ISO 8601 in UTC. Strings with an index have at most 190 characters, which is what

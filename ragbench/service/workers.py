@@ -1,5 +1,5 @@
-"""The workers of a server: they take jobs from the queue of the database and run each in a separate
-process.
+"""The workers of a server: threads that take jobs from the queue of the database, plan due
+schedules, and run each job in a separate process.
 """
 
 import logging

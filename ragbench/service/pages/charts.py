@@ -1,4 +1,6 @@
-"""Coordinates of a line chart in SVG: values over time, with a band for their intervals."""
+"""Coordinates of a line chart in SVG: size, margins and axes; values over time, with a band for
+their intervals.
+"""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""Pages as HTML: the templates, errors that a reader understands, and who may see a page."""
+"""Pages as HTML: how templates are filled, errors that a reader understands, and who may see a
+page.
+"""
 
 from __future__ import annotations
 

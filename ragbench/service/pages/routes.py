@@ -1,4 +1,6 @@
-"""The pages: runs, series, a run, comparisons, schedules with jobs and alerts."""
+"""The addresses of the dashboard: runs, series, a run, comparisons, schedules with jobs and alerts,
+log-in; which values each page gets.
+"""
 
 from collections.abc import Mapping
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""The charts of the page of a series and of the first page: measures over time, and whether each
+"""Which charts the page of a series and the first page have: measures over time, and whether each
 moved; and the table of the newest run of each client.
 """
 
