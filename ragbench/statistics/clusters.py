@@ -1,5 +1,5 @@
 """Questions that are one observation: the same text asked several times, and the turns of a
-conversation.
+conversation; the test of their differences.
 """
 
 from __future__ import annotations

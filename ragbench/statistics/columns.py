@@ -1,4 +1,6 @@
-"""Input and output of statistics: scores by measure, pairs of configurations, p-values."""
+"""Input and output of statistics: scores by measure, checked, pairs of configurations, Holm's
+correction, and p-values as texts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Means of measures with intervals, and paired comparisons of configurations."""
+"""Means of measures with intervals, and paired comparisons of configurations: which decision
+(better, likely better, ...) holds, and its columns.
+"""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""The measure that configurations are ranked by, and that alone decides between them."""
+"""The measure that configurations are ranked by, and that alone decides between them: the order of
+preference, and how many questions must have it.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,6 @@
-"""The numbers by which decisions are made, unless a user names others."""
+"""The numbers by which decisions are made, unless a user names others: margin, level, fewest
+questions.
+"""
 
 MARGIN = 0.02
 """The largest difference that does not matter, as a fraction of the range of the measure."""

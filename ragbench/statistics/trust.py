@@ -1,5 +1,5 @@
-"""The difference between two systems by people's verdicts, from labels of some questions and from the
-verdicts of judges or heuristics on all questions.
+"""The difference between two systems by people's verdicts, from labels of some questions and from
+the verdicts of judges or heuristics on all: the estimate, and when labels suffice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Verdicts of people and of judges on the same answers, in the forms in which they are published."""
+"""Verdicts of people and of judges on the same answers, read as a table from the files in which
+they are published; `verdict_forms` has their forms.
+"""
 
 from __future__ import annotations
 

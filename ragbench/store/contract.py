@@ -1,4 +1,4 @@
-"""The tables, statements and errors of both the local and the shared database of replies."""
+"""The tables, statements and error of the local file and the shared database of replies alike."""
 
 from collections.abc import Callable
 from typing import Any

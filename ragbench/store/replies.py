@@ -1,5 +1,5 @@
 """Replies of language models, kept under everything that they depend on, so that none is ever paid
-for twice.
+for twice: which requests are the same, and when a stored reply is used.
 
 A reply is stored before it is used. Its key is the SHA-256 of provider, model, origin, system
 prompt, prompt, parameters, schema and sample index. `origin` distinguishes models of the same name:
