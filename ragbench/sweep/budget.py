@@ -1,4 +1,6 @@
-"""The budget of a sweep: one account for all runs into its folder."""
+"""The budget of a sweep: one account for all runs into its folder, and the message when its maximum
+is reached.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,5 @@
-"""Runs on the workers of a Dask cluster: the executor of `ragbench sweep --executor
-dask://host:8786`.
+"""Runs on the workers of a Dask cluster, the executor of `ragbench sweep --executor
+dask://host:8786`: when one is lost with its worker.
 """
 
 import logging

@@ -1,4 +1,6 @@
-"""A grid file: which configurations of a notebook to run, and what their results are made from."""
+"""A grid file: its sections, how axes become configurations, the baseline, and from which sources a
+result is made, so that other ones outdate it.
+"""
 
 import fnmatch
 import itertools

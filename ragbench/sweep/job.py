@@ -1,4 +1,4 @@
-"""One run: the settings that its worker reads."""
+"""One run of a sweep: the folders, variables and settings that its worker reads."""
 
 from __future__ import annotations
 

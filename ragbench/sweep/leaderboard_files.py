@@ -1,4 +1,6 @@
-"""The files leaderboard.csv and leaderboard.md of a sweep."""
+"""The files leaderboard.csv (every column of `Results.leaderboard`) and leaderboard.md (as readers
+see it) of a sweep: how their numbers and texts are written.
+"""
 
 from __future__ import annotations
 

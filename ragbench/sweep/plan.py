@@ -1,4 +1,6 @@
-"""The plan of a sweep: its runs, requests and costs, by a dry run."""
+"""The plan of a sweep: what is checked before it begins, its runs, requests and costs by a dry run,
+and requests sent ahead as batches.
+"""
 
 import itertools
 import warnings

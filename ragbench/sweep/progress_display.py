@@ -1,5 +1,5 @@
-"""The progress of a sweep: how many runs have ended, a line for each of them, and the line of the
-first run that is at work: its requests, their rate and the time left.
+"""The progress of a sweep: the count of runs, a line for each that ended, and the line of the first
+run at work: its requests, their rate and the time left.
 """
 
 from __future__ import annotations

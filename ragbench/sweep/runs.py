@@ -1,4 +1,6 @@
-"""Hand runs to an executor, and move the result of each that ended into the sweep's folder."""
+"""Hands runs to an executor: how often one that was lost is begun again, when no more are begun,
+and where the result of each goes.
+"""
 
 import shutil
 import time

@@ -1,4 +1,6 @@
-"""A sweep, from its grid to the comparison of the results of its runs."""
+"""A sweep, from its grid to the comparison: which configurations run, are skipped or stay as they
+are, and what is noted about changed data and files.
+"""
 
 from __future__ import annotations
 

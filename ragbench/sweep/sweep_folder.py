@@ -1,4 +1,5 @@
-"""The folder of a sweep: its finished results, and how a run becomes finished.
+"""The folder of a sweep: when a configuration counts as finished, how a run's result is moved into
+it, and what stays of failed and killed runs.
 
 A run is written to a staging folder, `.running-<name>-<process>/`. When it has succeeded, its
 result folder is moved into place and then its notebook: the notebook's rename is the one moment at

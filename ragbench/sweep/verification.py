@@ -1,4 +1,6 @@
-"""Stored results made again and compared, number by number."""
+"""Stored results made again and compared, number by number: which differences count, and `--accept`
+of edited files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The process of one run: executes one notebook, checks its result, and reports how it ended."""
+"""The process of one run: executes one notebook, decides whether it succeeded (failed requests,
+changed inputs, no result), and reports how it ended.
+"""
 
 from __future__ import annotations
 
