@@ -1,4 +1,6 @@
-"""The five collections of the studies, by their parameters in a grid."""
+"""The five collections of the studies, by their parameters in a grid; documents of one title
+joined.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The answer in the output of a system: a text, a table, an object, a line of a log."""
+"""The answer in the output of a system (a text, a table, an object, a line of a log): its text,
+outcome, citations, tokens, and notes on unusable parts.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Contexts as systems return them: documents and nodes of frameworks, hits of search engines, rows."""
+"""Contexts as systems return them: in which fields and fields inside of fields they are, and the
+id, document, text and score of each; `reply_tables` has the plain names.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Documents that a system names by a path, an address or the name of a file."""
+"""Documents that a system names by a path, an address or the name of a file: when such a name means
+which document.
+"""
 
 import re
 import unicodedata

@@ -1,4 +1,5 @@
-"""Any Python function as a system under test, and the event loop on which asynchronous ones run.
+"""Any Python function as a system under test: which methods of frameworks are called and with what,
+and the event loop on which asynchronous ones run.
 
 The loop has a separate thread: asynchronous code is behind a plain call, also inside Jupyter's
 running loop.

@@ -1,5 +1,5 @@
-"""A system reached by the Model Context Protocol: one tool call per question, by stdio or
-streamable HTTP.
+"""A system reached by the Model Context Protocol: its options, and one tool call per question;
+`mcp_connections` has stdio, HTTP and the text of a result.
 """
 
 import os

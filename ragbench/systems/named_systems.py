@@ -1,4 +1,6 @@
-"""From a name or a file to a system under test."""
+"""From a name or a file to a system under test: what a retriever, an address, a .toml file,
+recorded answers or "package.module:attribute" mean as one.
+"""
 
 import hashlib
 import inspect

@@ -1,5 +1,5 @@
 """Ids of the contexts of an answer: a different one for each, also if the system names none, or one
-twice.
+twice; and which context a citation means.
 """
 
 import hashlib

@@ -1,4 +1,6 @@
-"""Passages of a system with its own documents, matched with the documents of the dataset."""
+"""Passages of a system with its own documents, matched with the documents of the dataset: by id,
+name or text, which matches count, and the ranking that follows.
+"""
 
 import re
 from collections import Counter

@@ -1,4 +1,6 @@
-"""ragbench's own pipeline as a system under test: chunks, a retriever, a generator."""
+"""ragbench's own pipeline as a system under test: chunks, a retriever, a generator; the defaults of
+its parameters, and what becomes of a conversation's history.
+"""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence

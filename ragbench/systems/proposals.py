@@ -1,4 +1,6 @@
-"""Guesses where a reply of unknown form has its answer and its contexts, as paths for a system's file."""
+"""Guesses of `ragbench probe` where a reply of unknown form has its answer and its contexts, as
+paths for a system's file.
+"""
 
 import json
 import re

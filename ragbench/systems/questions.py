@@ -1,4 +1,5 @@
-"""Every question of a dataset to a system: side by side, in order, and no failure ends the others.
+"""Every question of a dataset to a system: side by side, in order, and no failure ends the others;
+and the journal of answers from which a stopped evaluation continues.
 
 A journal has the answers on disk as they come, so that a crash or Ctrl-C loses none of them.
 """

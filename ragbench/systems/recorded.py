@@ -1,4 +1,6 @@
-"""Earlier answers of a system: in ragbench's own files, and in the logs of other tools."""
+"""Earlier answers of a system: in ragbench's own files, and in the logs of other tools; how a
+question finds its answer, by id or text.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

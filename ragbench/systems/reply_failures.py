@@ -1,4 +1,6 @@
-"""The reason why a reply of status 200 states that there is no answer."""
+"""Which fields of a reply with status 200 state that the request failed, and the reason in words;
+`llms/reply_text` recognises abstentions.
+"""
 
 from collections.abc import Mapping
 from numbers import Real

@@ -1,4 +1,6 @@
-"""The parts of an answer in a system's JSON or stream of JSON, by paths."""
+"""The parts of an answer in a system's JSON or stream of JSON, by the paths of its file; which path
+syntax there is, and how the pieces of a stream are joined.
+"""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""Records with an answer and contexts, from the shapes in which frameworks and services reply."""
+"""Shapes in which frameworks and services reply (messages, graphs, components, hits, streams), read
+as records with an answer and contexts.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real

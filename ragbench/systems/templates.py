@@ -1,5 +1,5 @@
-"""Requests from templates: values take the places of their names in braces, and cannot break out of
-them.
+"""Requests from templates: which names in braces there are ({query}, {history}, ...), and that
+their values cannot break out of them.
 """
 
 import json

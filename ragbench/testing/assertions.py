@@ -1,4 +1,5 @@
-"""Assertions about one question: context recall, and the correctness of the answer.
+"""Assertions about one question: context recall, and when an answer is correct; what a failure
+shows.
 
 A failure shows the question, the expectation, the result, and the ceiling. A threshold that no
 system can reach is an error of the test (ConfigError), not a failure of the system.

@@ -1,5 +1,5 @@
 """The measurements of the assertions of a session, as plain data that can be sent between
-processes.
+processes, and their summary.
 """
 
 from __future__ import annotations
