@@ -1,4 +1,5 @@
-"""Every error that ragbench raises on purpose, as one tree.
+"""Every error that ragbench raises on purpose, as one tree; the kinds of failures; how warnings are
+shown, once and in a line; and visible signs for hidden characters of foreign texts.
 
 ::
 

@@ -1,4 +1,6 @@
-"""Packages whose names are loaded when they are first used."""
+"""Packages whose names are loaded when they are first used, and the error about a name that `rb` or
+one of its modules does not have.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Bounds for every HTTP client (language models, systems under test, downloads): the time and the size
-of a reply.
+"""Bounds for every HTTP client (language models, systems under test, downloads): the time and the
+size of a reply, redirects, encodings; `llms/failures` decides what is sent again.
 
 A reply as a whole has a deadline, from the connection to its last byte, and a maximum size after
 decompression; encodings are not stacked, and no other host gets the request. A connection that

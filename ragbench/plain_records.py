@@ -1,4 +1,6 @@
-"""Plain records of users: documents, queries and judgements as mappings, lists, objects or data frames."""
+"""Documents, queries and judgements that a program passes as mappings, lists, objects or data
+frames: which fields are ids, texts and grades. Names in files are in `testsets/fields`.
+"""
 
 import re
 import unicodedata

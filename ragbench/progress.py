@@ -1,4 +1,4 @@
-"""Long work: parallel calls, and a progress bar where someone watches."""
+"""Long work: parallel calls, and a line with count, rate and time left where someone watches."""
 
 import os
 import queue

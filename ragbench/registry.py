@@ -1,5 +1,5 @@
-"""The registry of measures: the level of each, its bounds and direction, the labels it needs, its
-meaning.
+"""The registry of measures: finds a measure by any of its names, with its level, bounds, direction
+and labels from measures.toml; the depths and budgets that are measured; a user's measures.
 
 The measures are listed in measures.toml. Nothing is computed here. Tables, reports, targets and
 comparisons ask this registry and keep no other lists. A name carries its level: "nDCG@10" and its

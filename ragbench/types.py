@@ -1,4 +1,5 @@
-"""The records and protocols that cross a module border, in the field's own words.
+"""The records and protocols that cross a module border (Case, Answer, Chunk, ...), in the field's
+own words; when an answer has failed, was attempted or abstained.
 
 Data flows one way: dataset -> chunks -> index -> retrieval run -> answers -> judgements -> scores.
 All records are frozen; nothing in ragbench changes an argument.
