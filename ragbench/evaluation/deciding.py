@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import pandas as pd
+
 from ragbench.evaluation.configurations import (
     is_pipeline,
     questions_of_all,
@@ -190,8 +192,9 @@ def _n_scored(
     """
     counts_of_results = []
     for result in results:
-        scores = result.scores.dropna(subset=["value"])
-        counts = scores.loc[scores["query_id"].isin(ids), "measure"].value_counts()
+        scores = pd.DataFrame(result.scores)
+        is_counted = scores["value"].notna() & scores["query_id"].isin(ids)
+        counts = scores["measure"][is_counted].value_counts()
         counts_of_results.append({str(name): int(n) for name, n in counts.items()})
     fewest = {}
     for name in counts_of_results[0]:
@@ -214,8 +217,9 @@ def _all_equal(results: Sequence[Result], measure: str) -> bool:
 
 def values_of(result: Result, measure: str) -> dict[str, float]:
     """Return query_id -> value of a measure, for the questions that are scored."""
-    rows = result.scores[result.scores["measure"] == measure].dropna(subset=["value"])
-    return dict(zip(rows["query_id"], rows["value"], strict=True))
+    scores = pd.DataFrame(result.scores)
+    is_scored = (scores["measure"] == measure) & scores["value"].notna()
+    return dict(zip(scores["query_id"][is_scored], scores["value"][is_scored], strict=True))
 
 
 def _scored_everywhere(

@@ -72,7 +72,7 @@ from ragbench.hints.calls import explaining_calls
 from ragbench.judges.criterion import criterion_of, declare_criterion, find_criterion
 from ragbench.llms import active_dry_run
 from ragbench.registry import Measure, declare, find_measure
-from ragbench.statistics.columns import check_bounds
+from ragbench.statistics.columns import check_all_bounds
 from ragbench.statistics.race import Race
 from ragbench.types import Answer, Judgement
 
@@ -351,9 +351,8 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     )
     _check_counts(result, counts, path)
     check_others(path, checksums or {}, read=(*FILES, DIAGNOSIS, VERDICTS))
-    _register_users_measures(result, path)  # `check_bounds` needs them
-    for measure, values in result.scores.set_index("query_id").groupby("measure")["value"]:
-        check_bounds(str(measure), values, str(path / "scores.csv"))
+    _register_users_measures(result, path)  # their bounds are checked, too
+    check_all_bounds(pd.DataFrame(result.scores), str(path / "scores.csv"))
     return result
 
 

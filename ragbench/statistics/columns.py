@@ -195,10 +195,7 @@ def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
     Traceback (most recent call last):
     ragbench.errors.DataError: scores of 'bm25': nDCG@10 of query 'q2' is 2; expected 0 to 1, or a measure of another name
     """  # noqa: E501
-    # None: no bound
-    low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (None, None)
-    lowest = -_MAX if low is None else low
-    highest = _MAX if high is None else high
+    lowest, highest = _allowed_range(measure)
     numbers = values.to_numpy()
     is_wrong = (numbers < lowest - _ROUNDING) | (numbers > highest + _ROUNDING)
     if is_wrong.any():
@@ -207,6 +204,35 @@ def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
             f"{what}: {measure} of query {values.index[first]!r} is {numbers[first]:g}; expected "
             f"{lowest:g} to {highest:g}, or a measure of another name"
         )
+
+
+def check_all_bounds(scores: pd.DataFrame, what: str) -> None:
+    """Raise DataError if a value of tidy scores is outside of the bounds of its measure, as
+    `check_bounds` does for one measure; all rows are compared at once.
+
+    >>> scores = pd.DataFrame({"query_id": ["q1", "q1"], "measure": ["RR", "AP"], "value": [0.5, 2.0]})
+    >>> check_all_bounds(scores, "scores.csv")
+    Traceback (most recent call last):
+    ragbench.errors.DataError: scores.csv: AP of query 'q1' is 2; expected 0 to 1, or a measure of another name
+    """
+    measure_codes, names = pd.factorize(scores["measure"])
+    ranges = np.array([_allowed_range(str(name)) for name in names]).reshape(-1, 2)
+    lowest, highest = ranges[measure_codes].T  # of each row
+    values = scores["value"].to_numpy(dtype=np.float64, na_value=np.nan)
+    is_wrong = (values < lowest - _ROUNDING) | (values > highest + _ROUNDING)
+    if is_wrong.any():
+        wrong_measure = scores.loc[is_wrong, "measure"].iloc[0]
+        rows = scores[scores["measure"] == wrong_measure]
+        check_bounds(str(wrong_measure), rows.set_index("query_id")["value"], what)  # raises
+
+
+def _allowed_range(measure: str) -> tuple[float, float]:
+    """Return the smallest and the largest value that a measure may have; for one without a bound, the
+    largest number that can be computed with.
+    """
+    # None: no bound
+    low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (None, None)
+    return (-_MAX if low is None else low), (_MAX if high is None else high)
 
 
 _ROUNDING = 1e-9
