@@ -11,6 +11,16 @@ from importlib import metadata
 
 import pytest
 
+PEAK_MEMORY = """
+def peak_memory():
+    from pathlib import Path
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+"""
+"""The source of a function for programs that a benchmark starts (Linux): the most memory that this
+program has had, in kilobytes. The ru_maxrss of `resource` would include the process that started it.
+"""
+
 _PROPERTY = (
     "benchmark"  # reports carry properties to the process that prints, with pytest-xdist too
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmark_table import Benchmark
+from tests.benchmark_table import PEAK_MEMORY, Benchmark
 
 
 def cpu_seconds(command: list[str], folder: Path, cache: Path) -> float:
@@ -123,7 +123,7 @@ def test_groundedness_is_twice_as_fast_as_with_torch_and_kept(
 
 
 READ = """
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
 import pandas as pd
 import ragbench as rb
@@ -136,7 +136,7 @@ results.leaderboard()
 times.append(time.process_time())
 results.compare(results[0].name)
 times.append(time.process_time())
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+peak = peak_memory() / 1e3
 for path in folder.iterdir():
     pd.read_csv(path / "scores.csv")
 times.append(time.process_time())
@@ -146,7 +146,7 @@ print(json.dumps([*ms, peak]))
 
 
 @pytest.mark.benchmark
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak of memory on Linux only")
 def test_reading_results_is_linear_and_a_few_times_plain_pandas(
     tmp_path: Path, benchmark: Benchmark
 ) -> None:
@@ -162,7 +162,9 @@ def test_reading_results_is_linear_and_a_few_times_plain_pandas(
             target = tmp_path / str(count) / f"{folders[i % len(folders)].name}-{i}"
             shutil.copytree(folders[i % len(folders)], target)
         done = subprocess.run(
-            [sys.executable, "-c", READ, str(tmp_path / str(count))], capture_output=True, text=True
+            [sys.executable, "-c", PEAK_MEMORY + READ, str(tmp_path / str(count))],
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         load, board, compare, plain, peaks[count] = json.loads(done.stdout)

@@ -15,8 +15,6 @@ from ragbench.statistics import judge_agreement
 from ragbench.types import Judgement
 from tests.benchmark_table import Benchmark
 
-pytestmark = pytest.mark.benchmark
-
 ANSWERS = 400
 Values = npt.NDArray[np.float64]
 
@@ -25,6 +23,7 @@ def judgements(values: Values, criterion: str = "correctness") -> list[Judgement
     return [Judgement(f"q{i}", criterion, float(value)) for i, value in enumerate(values)]
 
 
+@pytest.mark.benchmark
 def test_agreement_on_a_sweep_takes_seconds(benchmark: Benchmark) -> None:
     rng = np.random.default_rng(0)
     names = [f"configuration {i}" for i in range(6)]
@@ -43,6 +42,7 @@ def _frame(rows: list[tuple[str, int, float]]) -> pd.DataFrame:
     return pd.DataFrame(named, columns=["configuration", "query_id", "criterion", "value"])
 
 
+@pytest.mark.simulation  # a model on two cores takes ten minutes
 def test_the_audit_of_the_smallest_model(
     small_model: str, llm_environment: pytest.MonkeyPatch, benchmark: Benchmark
 ) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.benchmark_table import Benchmark
+from tests.benchmark_table import PEAK_MEMORY, Benchmark
 
 QUESTIONS = 1_000
 LOAD_TO_SCORES = """
-import json, resource, sys, time, warnings
+import json, sys, time, warnings
 from pathlib import Path
 folder, retriever, passages = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 from ragbench.retrieval.chunkers import chunk
@@ -30,7 +30,7 @@ from ragbench.testsets.loader import load_dataset
 from ragbench.retrieval import make_retriever, to_documents
 from ragbench.metrics import score_run
 import pandas, pytrec_eval, pyarrow, bm25s, tantivy
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+def peak(): return peak_memory() / 1e6
 times, peaks, last = {}, {"imports": peak()}, time.process_time()
 def done(stage):
     global last
@@ -75,7 +75,7 @@ def write_set(folder: Path, passages: int, questions: int = QUESTIONS) -> Path:
 def printed_by(script: str, *arguments: str, cache: Path) -> dict[str, Any]:
     """Return the JSON that a script prints in a process of its own with this cache."""
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
+        [sys.executable, "-c", PEAK_MEMORY + script, *arguments],
         env={**os.environ, "RAGBENCH_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,
@@ -96,7 +96,7 @@ def measured(folder: Path, retriever: str, passages: int, benchmark: Benchmark) 
     return found
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak of memory on Linux only")
 @pytest.mark.parametrize(
     "passages",
     [
@@ -124,7 +124,7 @@ def test_from_load_to_scores_within_2_gb(
 
 
 EVALUATE = """
-import json, resource, sys, time
+import json, sys, time
 import ragbench as rb
 few, folder, out = sys.argv[1:]
 def evaluate(folder, out):
@@ -137,7 +137,7 @@ evaluate(few, out + "-few")  # what is imported and compiled once
 start = time.process_time()
 system, queries = evaluate(folder, out)
 cpu = time.process_time() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+peak = peak_memory() / 1e6
 start = time.process_time()
 system.retrieve(queries)
 search = time.process_time() - start
@@ -145,7 +145,7 @@ print(json.dumps({"cpu": cpu, "search": search, "peak": peak, "n_questions": len
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak of memory on Linux only")
 @pytest.mark.parametrize(
     "questions",
     [

@@ -32,7 +32,7 @@ from ragbench.retrieval.embedders import load_embedder
 from ragbench.systems import Pipeline
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Dataset
-from tests.benchmark_table import Benchmark
+from tests.benchmark_table import PEAK_MEMORY, Benchmark
 
 pytestmark = pytest.mark.benchmark
 
@@ -251,23 +251,22 @@ def test_dense_takes_no_more_than_encoding_and_nothing_the_second_time(
 
 
 PEAK = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 folder, documents = Path(sys.argv[1]), int(sys.argv[2])
 from ragbench.retrieval.chunkers import chunk
 from ragbench.testsets.loader import load_dataset
 from ragbench.retrieval import BM25
-imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 dataset = load_dataset(folder)
 chunks = chunk(dataset, "recursive", chunk_size=32)
 assert len(dataset.corpus) == documents <= len(chunks)
 retriever = BM25(chunks)
 assert len(retriever.search(dataset.queries, 10)) == len(dataset.queries)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_memory())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak of memory on Linux only")
 def test_memory_of_documents_that_are_loaded_and_indexed_grows_with_their_number(
     tmp_path: Path, benchmark: Benchmark
 ) -> None:
@@ -289,7 +288,7 @@ def test_memory_of_documents_that_are_loaded_and_indexed_grows_with_their_number
         rows = "".join(f"{query_id}\td{i}\t1\n" for i, query_id in enumerate(queries))
         (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
         done = subprocess.run(
-            [sys.executable, "-c", PEAK, str(folder), str(documents)],
+            [sys.executable, "-c", PEAK_MEMORY + PEAK, str(folder), str(documents)],
             env={**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path / "cache")},
             capture_output=True,
             text=True,

@@ -9,7 +9,7 @@ import pytest
 import ragbench as rb
 from tests.benchmark_table import Benchmark
 
-pytestmark = pytest.mark.benchmark
+pytestmark = pytest.mark.simulation  # a model on two cores takes its time
 
 QUESTIONS = 30
 
