@@ -1173,6 +1173,21 @@ def test_a_table_that_is_too_wide_shows_its_first_columns(monkeypatch: pytest.Mo
     assert repr(result().measures).split()[:3] == ["measure", "perspective", "value"]
 
 
+def test_long_names_leave_room_for_the_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    long_name = "dense-minilm-recursive-256-a449fc66"
+    rows = []
+    for i in range(20):
+        rows += [(f"q{i}", "RR", i / 20), (f"q{i}", "AP", i / 25)]
+    scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+    runs = {"bm25": scores, long_name: scores.assign(value=scores["value"] / 2)}
+    [header, *_, hidden] = repr(rb.compare_all(runs, "bm25")).splitlines()
+    assert header.split() == ["name", "measure", "difference"]
+    assert hidden == "[4 more columns: baseline, contender, p, decision]"
+    of_one = repr(rb.compare_all(runs, "bm25", measures="RR")).splitlines()
+    assert of_one[0].split() == ["name", "difference", "decision"]
+
+
 def test_values_of_records_are_dicts_for_pandas() -> None:
     """pandas takes what can be called for a function, also a dict that explains its misuse."""
     data = rb.Dataset.from_dicts({"d1": "Cats nap."}, QUERIES, {"q1": {"d1": 1}})

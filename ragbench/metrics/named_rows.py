@@ -3,7 +3,7 @@ column, row or method that they lack.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from functools import wraps
 from types import MappingProxyType
 from typing import Any
@@ -166,7 +166,7 @@ class ExplainedFrame(pd.DataFrame):
     def __repr__(self) -> str:
         # the last column is perhaps one that the user has added
         last_column = [str(name) for name in self.columns[-1:]]
-        return frame_text(pd.DataFrame(self), always=last_column)
+        return frame_text(pd.DataFrame(self), last_column)
 
     def __getitem__(self, key: Any) -> Any:
         try:
@@ -282,27 +282,35 @@ class ExplainedFrame(pd.DataFrame):
         return ""
 
 
-def frame_text(frame: pd.DataFrame, always: Collection[str]) -> str:
+def frame_text(frame: pd.DataFrame, always: Sequence[str]) -> str:
     """Return the text of a table for a terminal. If the terminal is too narrow for all columns, the first
     ones are shown, where pandas would show as many of the first as of the last ones, and the others are named.
 
     Args:
         frame: a plain DataFrame.
-        always: columns that are shown wherever they are in the table.
+        always: columns that are shown wherever they are in the table, the most important first. If even
+            these do not fit, the last of them are left out.
     """
     all_text = repr(frame)
     if not _lacks_columns(all_text):
         return all_text
     names = [str(name) for name in frame]
-    shown = [place for place, name in enumerate(names) if name in always]
+    required = [names.index(name) for name in always if name in names]
+    shown: list[int] = []  # places of the columns
     text = ""
+    for n_required in range(len(required), 0, -1):
+        shown = sorted(required[:n_required])
+        text = repr(frame.iloc[:, shown])
+        if not _lacks_columns(text):
+            break
     for place in range(len(names)):
         wider = sorted({*shown, place})
         wider_text = repr(frame.iloc[:, wider])
         if _lacks_columns(wider_text):
             break
-        shown, text = wider, wider_text
-    if not text:  # not even these few columns fit
+        shown = wider
+        text = wider_text
+    if not text or _lacks_columns(text):  # not even one column fits
         return all_text
     hidden = [name for place, name in enumerate(names) if place not in shown]
     listed_names = ", ".join(hidden[:_MAX_HIDDEN])

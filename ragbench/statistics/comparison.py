@@ -524,7 +524,10 @@ class ShortFrame(NamedRows):
         is_short = tuple(printed) != tuple(self)
         if not is_short:
             return super().__repr__()
-        return frame_text(printed, always=["name", "measure", "difference", "decision"])
+        always = ["name", "difference", "decision"]
+        if "measure" in printed and printed["measure"].nunique() > 1:
+            always.insert(1, "measure")  # it tells the rows of one configuration apart
+        return frame_text(printed, always)
 
     def _repr_html_(self) -> str | None:
         html: str | None = self._printed()._repr_html_()  # type: ignore[operator]
