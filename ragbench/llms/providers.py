@@ -11,8 +11,9 @@ import inspect
 import os
 import re
 import socket
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown, warn_user
@@ -29,23 +30,58 @@ from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.types import LLM, LLMLike
 
-PROVIDERS = ("anthropic", "ollama", "openai")
+
+class _Provider(NamedTuple):
+    """A provider of language models: a new one is a module with its client, and a row in `_PROVIDERS`.
+
+    `make_client` returns the client of a model, from the model's name, an address ("" for the provider's
+    own) and a key (None without one). A provider that `takes_keys` needs a key at its own `address`,
+    and if `needs_key_elsewhere` also at another one. `default_model` is asked if no model is named ("": an
+    error). `path` is added to an address that has none. `retired` maps models that the provider serves no
+    more to their successors.
+    """
+
+    make_client: Callable[[str, str, str | None], Any]
+    address: str
+    takes_keys: bool = False
+    needs_key_elsewhere: bool = False
+    default_model: str = ""
+    path: str = ""
+    retired: Mapping[str, str] = MappingProxyType({})
+
+
+_OLLAMA = "http://localhost:11434"
+_PROVIDERS = {
+    "anthropic": _Provider(
+        lambda model, url, key: Claude(model, key or "", url or None),
+        "https://api.anthropic.com",
+        takes_keys=True,
+        needs_key_elsewhere=True,
+        default_model="claude-sonnet-5-5",
+        # published settings still name it
+        retired={"claude-3-5-sonnet-20241022": "claude-sonnet-5-5"},
+    ),
+    "ollama": _Provider(
+        lambda model, url, key: Ollama(model, url or _OLLAMA),
+        _OLLAMA,
+        default_model="llama3.1:8b",
+    ),
+    "openai": _Provider(  # any server with this interface
+        lambda model, url, key: OpenAI(model, url or HOSTED, key),
+        HOSTED,
+        takes_keys=True,
+        path="/v1",
+    ),
+}
+PROVIDERS = tuple(_PROVIDERS)
 OWN_PREFIXES = (*PROVIDERS, "scripted")
 """What comes before the colon in names of models that are not modules."""
-DEFAULT_MODELS = {"ollama": "llama3.1:8b", "anthropic": "claude-sonnet-5-5"}
-"""The model of a provider where none is named; others have no default."""
 
 NO_ANSWERS = "none"
 """The name, in the place of a language model, that leaves answers out: retrieval alone."""
 NO_MODEL = ("extractive", NO_ANSWERS)
 """The names, in the place of a language model, that ask none."""
 
-_RETIRED = {
-    "claude-3-5-sonnet-20241022": "claude-sonnet-5-5"
-}  # served no more; published settings still name it
-_OLLAMA = "http://localhost:11434"
-_SHARED = ("OPENAI", "ANTHROPIC")
-"""Providers whose address is also read from the variable of their own clients."""
 _CONNECT_S = 2.0
 
 
@@ -142,33 +178,26 @@ def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
     """Return the client that sends requests to a provider.
 
     Args:
-        url: the address of "ollama" or "openai"; "" for the one that the environment names. It is
-            ignored for "anthropic", whose address is always the one of the environment.
+        url: the address of the provider; "" for the one that the environment names.
         settings: offline, no key is needed.
 
     Raises:
         ConfigError: the provider needs a key, and there is none.
     """
-    if provider == "ollama":
-        return Ollama(model, url or _base_url("OLLAMA", _OLLAMA))
-    key = key_of(provider.upper())
+    row = _PROVIDERS[provider]
+    url = url or _base_url(provider)
+    is_elsewhere = url not in ("", row.address)
+    key = key_of(provider.upper()) if row.takes_keys else None
+    needs_key = row.needs_key_elsewhere if is_elsewhere else row.takes_keys
     sends_requests = settings.replies != "offline" and active_dry_run() is None
-    lacks_key = key is None and sends_requests
-    if provider == "openai":
-        url = url or _base_url("OPENAI", HOSTED)
-        if lacks_key and url == HOSTED:  # other servers may need none
-            raise ConfigError(
-                f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for "
-                "another server RAG_EVAL_OPENAI_BASE_URL or OPENAI_BASE_URL"
-            )
-        return OpenAI(model, url, key)
-    if provider == "anthropic":
-        if lacks_key:
-            raise ConfigError(
-                f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"
-            )
-        return Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
-    raise NotImplementedError(f"{provider} is in PROVIDERS, and has no branch here")
+    if needs_key and key is None and sends_requests:
+        variable = f"{provider.upper()}_API_KEY"
+        message = f"{provider}:{model}: no key; set RAG_EVAL_{variable} or {variable}"
+        if not row.needs_key_elsewhere:
+            variable = f"{provider.upper()}_BASE_URL"
+            message += f", or for another server RAG_EVAL_{variable} or {variable}"
+        raise ConfigError(message)
+    return row.make_client(model, url, key)
 
 
 def check_llm(name: str | LLM | Callable[[str], Any]) -> LLM:
@@ -192,8 +221,9 @@ def parse(name: str) -> tuple[str, str]:
     """Return provider and model of a name "provider:model"; "env" stands for the model that the
     environment names (RAG_EVAL_PROVIDER and others).
 
-    For a model that Anthropic has retired, its successor is loaded, with a DataWarning, unless
-    RAG_EVAL_ANTHROPIC_BASE_URL or ANTHROPIC_BASE_URL names another server, which may still have it.
+    For a model that its provider has retired, its successor is loaded, with a DataWarning, unless
+    the environment names another server, which may still have it: for Anthropic in
+    RAG_EVAL_ANTHROPIC_BASE_URL or ANTHROPIC_BASE_URL.
 
     >>> parse("ollama:llama3.1:8b")
     ('ollama', 'llama3.1:8b')
@@ -210,9 +240,8 @@ def parse(name: str) -> tuple[str, str]:
         raise ConfigError(f"{message}{provider_hint(name)}")
     if not model:
         raise ConfigError(f"{name!r} names no model; write {provider}:<model>")
-    is_retired = provider == "anthropic" and model in _RETIRED
-    if is_retired and not _base_url("ANTHROPIC", ""):
-        successor = _RETIRED[model]
+    successor = _PROVIDERS[provider].retired.get(model)
+    if successor and not _base_url(provider):
         warn_user(
             f"{model} is retired; {successor} is asked instead. Name a current model to "
             "choose another"
@@ -266,7 +295,7 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
     if provider not in PROVIDERS:
         raise ConfigError(f"{where}{unknown('LLM provider', provider, PROVIDERS)}")
     variable = f"RAG_EVAL_{provider.upper()}_MODEL"
-    model = model or os.environ.get(variable, "") or DEFAULT_MODELS.get(provider, "")
+    model = model or os.environ.get(variable, "") or _PROVIDERS[provider].default_model
     if not model:
         raise ConfigError(f"no model of {provider} is named; set {variable}")
     return f"{provider}:{model}"
@@ -322,13 +351,15 @@ def _check_connection(name: str) -> None:
 
     A provider's own address on the internet is not tried.
     """
-    provider = name.partition(":")[0].upper()
-    url = _base_url(provider, _OLLAMA if provider == "OLLAMA" else "")
+    provider = name.partition(":")[0]
+    row = _PROVIDERS[provider]
+    is_on_the_internet = row.takes_keys
+    url = _base_url(provider) or ("" if is_on_the_internet else row.address)
     if url and not listens(url):
         host = urlsplit(url).hostname  # no more of it: an address may hold a password
         raise ModelError(
             f"{name}: no server takes connections at {host}, port {_port(url)}. Start it, "
-            f"name another address in RAG_EVAL_{provider}_BASE_URL, or take stored replies "
+            f"name another address in RAG_EVAL_{provider.upper()}_BASE_URL, or take stored replies "
             "only (--offline, RAGBENCH_REPLIES=offline)",
             FailureKind.UNREACHABLE,
         )
@@ -354,10 +385,9 @@ def address_of(name: str) -> str:
     ''
     """
     provider = name.partition(":")[0]
-    defaults = {"ollama": _OLLAMA, "openai": HOSTED, "anthropic": "https://api.anthropic.com"}
-    if provider not in defaults:
+    if provider not in _PROVIDERS:
         return ""
-    return address(_base_url(provider.upper(), defaults[provider]))
+    return address(_base_url(provider) or _PROVIDERS[provider].address)
 
 
 def _port(url: str) -> int:
@@ -384,20 +414,21 @@ def key_of(provider: str) -> str | None:
     return key or None
 
 
-def _base_url(provider: str, default: str) -> str:
-    """Return the address at which the environment says a provider ("OPENAI") is; `default` if it names
-    none. It has no slash at its end; for OPENAI, a host without a path gets "/v1".
+def _base_url(provider: str) -> str:
+    """Return the address at which the environment states that a provider ("openai") is; "" if it names
+    none. It has no slash at its end; for "openai", a host without a path gets "/v1".
 
     Raises:
         ConfigError: the variable does not hold an http address, or holds one with a user's name.
     """
-    variable = f"RAG_EVAL_{provider}_BASE_URL"
+    row = _PROVIDERS[provider]
+    variable = f"RAG_EVAL_{provider.upper()}_BASE_URL"
     url = os.environ.get(variable, "").strip()
-    if not url and provider in _SHARED:
-        variable = f"{provider}_BASE_URL"
+    if not url and row.takes_keys:  # the variable of the provider's own clients
+        variable = f"{provider.upper()}_BASE_URL"
         url = os.environ.get(variable, "").strip()
     if not url:
-        return default
+        return ""
     if not _is_http_address(url) or "@" in url:  # not shown: it may hold a password
         raise ConfigError(
             f"{variable} is not an address without a user; expected one such as "
@@ -406,7 +437,7 @@ def _base_url(provider: str, default: str) -> str:
     parts = urlsplit(url)
     is_host_alone = parts.path in ("", "/") and not parts.query
     url = url.rstrip("/")
-    return f"{url}/v1" if provider == "OPENAI" and is_host_alone else url
+    return url + row.path if is_host_alone else url
 
 
 def _is_http_address(url: str) -> bool:
