@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 from ragbench.errors import ConfigError, DataError, FailureKind, check_known, plural
 from ragbench.groups import evenly
 from ragbench.hints.attributes import Suggesting, made_by, refusing_operators, suggesting
-from ragbench.hints.values import check_unpacking, explaining_misuse, explaining_values
+from ragbench.hints.record_values import check_unpacking, explaining_misuse, explaining_values
 from ragbench.plain_records import (
     DOC_ID_FIELDS,
     QUERY_ID_FIELDS,

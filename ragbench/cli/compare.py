@@ -113,7 +113,7 @@ def _refuse_options_of_foreign_files(
     bounds: list[str], lower: list[str], higher: list[str], labels: Path | None
 ) -> None:
     """Raise ConfigError if an option is given that only applies to files of other tools."""
-    from ragbench.foreign.compare import refuse_options  # not needed for help
+    from ragbench.foreign.score_comparison import refuse_options  # not needed for help
 
     refuse_options(
         {"--bounds": bounds, "--lower": lower, "--higher": higher, "--labels": labels},

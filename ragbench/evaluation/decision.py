@@ -17,8 +17,8 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, check_known
 from ragbench.hints.attributes import Suggesting, suggesting
+from ragbench.hints.record_values import explaining_values
 from ragbench.hints.similar_names import hint_of
-from ragbench.hints.values import explaining_values
 from ragbench.registry import find_measure, higher_is_better, meaning_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import with_interval

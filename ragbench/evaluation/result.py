@@ -39,7 +39,7 @@ from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
 from ragbench.hints.attributes import Suggesting, refusing_operators, suggesting
-from ragbench.hints.values import check_unpacking, explaining_misuse, explaining_values
+from ragbench.hints.record_values import check_unpacking, explaining_misuse, explaining_values
 from ragbench.metrics.named_rows import ExplainedSeries, NamedRows, PropertyTable
 from ragbench.metrics.overall import SAYS_RIGHT
 from ragbench.metrics.rates import wilson_interval

@@ -28,7 +28,7 @@ from ragbench.evaluation.result import Result
 from ragbench.hints.attributes import Suggesting, refusing_operators, suggesting
 from ragbench.hints.calls import explaining_calls
 from ragbench.hints.expected_options import OF_COMPARISONS
-from ragbench.hints.values import check_reader, explaining_values
+from ragbench.hints.record_values import check_reader, explaining_values
 from ragbench.metrics.named_rows import PropertyTable
 from ragbench.metrics.tidy import score_frame
 from ragbench.registry import (

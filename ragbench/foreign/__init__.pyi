@@ -1,7 +1,7 @@
-from .compare import GATES, assert_not_worse, compare, conclude, fails
 from .readers import load_scores
 from .scales import bounds_from
 from .score_columns import Scored, ScoreTable
+from .score_comparison import GATES, assert_not_worse, compare, conclude, fails
 from .table_conclusion import conclude_tables, labelled_difference
 
 __all__ = [

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ragbench.errors import ConfigError
 from ragbench.hints.calls import explains_calls, shown_parameters, with_explained_errors
+from ragbench.hints.record_values import is_of_frames, runs_users_code
 from ragbench.hints.similar_names import hint_of, similar, words_of
-from ragbench.hints.values import is_of_frames, runs_users_code
 
 Record = TypeVar("Record")
 

@@ -1,4 +1,4 @@
-from .audit import AUDIT_BOUNDS, audit_findings, judge_audit
+from .audit_probes import AUDIT_BOUNDS, audit_findings, judge_audit
 from .card import save_card
 from .criterion import Criterion, load_criteria
 from .judgements import judge

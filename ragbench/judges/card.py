@@ -14,7 +14,7 @@ from platformdirs import user_data_path
 
 from ragbench.errors import abridged
 from ragbench.files import write_durably
-from ragbench.judges.audit import audit_findings
+from ragbench.judges.audit_probes import audit_findings
 from ragbench.judges.criterion import Criterion, load_criteria
 
 _CARD = {"judge": str, "criterion": str, "made_at": str, "findings": list, "probes": list}

@@ -13,8 +13,8 @@ from pandas.api.typing import DataFrameGroupBy
 from pandas.plotting import PlotAccessor
 
 from ragbench.errors import ConfigError, UnknownKeyError, listed, plural
+from ragbench.hints.record_values import check_unpacking, is_of_frames
 from ragbench.hints.similar_names import hint_of, similar
-from ragbench.hints.values import check_unpacking, is_of_frames
 from ragbench.registry import call_of_measure, expected_measure, find_measure, measured_as
 
 _CALLS_OF_DECISIONS = MappingProxyType(

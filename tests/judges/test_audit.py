@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.judges import AUDIT_BOUNDS, Criterion, audit, audit_findings, judge_audit
+from ragbench.judges import AUDIT_BOUNDS, Criterion, audit_findings, audit_probes, judge_audit
 from ragbench.judges.criterion import BUILT_IN
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.testsets.interventions import ANSWER_CHANGES
@@ -229,16 +229,20 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
         repeats = rng.random((20, 3)) < 0.05
         values["repeated"] = np.where(np.ptp(repeats.astype(int), axis=1) > 0, 2 / 3, 0.0)
         rows = [
-            audit._probe_row(probe, list(each), "correctness", 20) for probe, each in values.items()
+            audit_probes._probe_row(probe, list(each), "correctness", 20)
+            for probe, each in values.items()
         ]
         failed += any(row["verdict"] == "fail" for row in rows)
     assert failed / 40 <= 0.05
     obeys = [0.0] * 20 + [1.0] * 20  # the instruction turns every wrong answer into a right one
     assert (
-        audit._probe_row("instruction to the judge", obeys, "correctness", 20)["verdict"] == "fail"
+        audit_probes._probe_row("instruction to the judge", obeys, "correctness", 20)["verdict"]
+        == "fail"
     )
     assert (
-        audit._probe_row("wrong but fluent", [1.0] * 10 + [0.0] * 10, "correctness", 20)["verdict"]
+        audit_probes._probe_row("wrong but fluent", [1.0] * 10 + [0.0] * 10, "correctness", 20)[
+            "verdict"
+        ]
         == "fail"
     )
 
