@@ -52,8 +52,8 @@ class PassDecisions(NamedTuple):
     reasons: Mapping[str, tuple[str, ...]]
 
 
-def decide(
-    answered: SystemOutput,
+def decide_passing(
+    output: SystemOutput,
     frames: Mapping[str, pd.DataFrame],
     thresholds: Mapping[str, float],
     weights: Mapping[str, float],
@@ -66,7 +66,7 @@ def decide(
     measured. If only retrieval was evaluated, a question passes if something relevant is among the first 5.
 
     Args:
-        answered: the answers.
+        output: the output of the system.
         frames: perspective -> its scores; perspectives that could not be measured are not in it.
         thresholds: part -> the value that an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
         weights: part -> how much it counts in the overall.
@@ -77,14 +77,14 @@ def decide(
         The scores of the overall and its parts, with pass_rate among them, and the reasons.
     """
     if not any(name in frames for name in PERSPECTIVES_OF_ANSWERS):
-        return _decide_by_retrieval(answered, frames.get("retrieval", score_frame(())), lost)
+        return _decide_by_retrieval(output, frames.get("retrieval", score_frame(())), lost)
     # no part of the overall is a measure of safety
     deciding_frames = [frame for name, frame in frames.items() if name != "safety"]
     scores = pd.concat(deciding_frames, ignore_index=True)
     is_heuristic_of_lost = scores["query_id"].isin(lost) & scores["measure"].isin(_HEURISTICS)
     overall, reasons = decide_overall(
-        _with_measured_labels(answered.dataset, frames),
-        answered.answers,
+        _with_measured_labels(output.dataset, frames),
+        output.answers,
         scores[~is_heuristic_of_lost],
         thresholds=thresholds,
         weights=weights,
@@ -108,7 +108,7 @@ def _with_measured_labels(dataset: Dataset, measured: Collection[str]) -> Datase
 
 
 def _decide_by_retrieval(
-    answered: SystemOutput, scores: pd.DataFrame, lost: Collection[str]
+    output: SystemOutput, scores: pd.DataFrame, lost: Collection[str]
 ) -> PassDecisions:
     """Decide every question by Success@5: whether something relevant is among the first 5 retrieved.
 
@@ -119,9 +119,9 @@ def _decide_by_retrieval(
     deciding = next((name for name in _SUCCESS if name in measured), "")  # the first measured one
     success = scores[scores["measure"] == deciding].set_index("query_id")["value"]
     # in the order of the cases; NaN for a case without a score, and for one whose judge failed
-    success = success.reindex([case.query_id for case in answered.dataset.cases])
+    success = success.reindex([case.query_id for case in output.dataset.cases])
     success = success.mask(success.index.isin(lost))
-    error_of = {answer.query_id: answer.error for answer in answered.answers}
+    error_of = {answer.query_id: answer.error for answer in output.answers}
     reasons = {}
     for query_id in success.index[success == 0]:
         error = error_of.get(query_id)
@@ -213,23 +213,21 @@ def _masked(texts: Iterable[Any]) -> tuple[str, ...]:
     return tuple(masked(str(text)) for text in texts)
 
 
-def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
+def evaluation_costs(output: SystemOutput) -> tuple[Cost, ...]:
     """Return the costs of all language models that an evaluation asked (`costs_of`). A system that
     answers without reporting tokens has a generator of unknown cost (None), not of 0.
     """
-    varied = [answer for variation in answered.variations.values() for answer in variation.answers]
-    judgements = [*chain(answered.judgements, *answered.variation_judgements.values())]
-    costs = costs_of(
-        answered.answers, judgements, varied, answered.step_usage, answered.safety_usage
-    )
-    gives_answers = bool(answered.answers) and answered.has_answers
-    if _has_known_cost(answered) or not gives_answers:
+    varied = [answer for variation in output.variations.values() for answer in variation.answers]
+    judgements = [*chain(output.judgements, *output.variation_judgements.values())]
+    costs = costs_of(output.answers, judgements, varied, output.step_usage, output.safety_usage)
+    gives_answers = bool(output.answers) and output.has_answers
+    if _has_known_cost(output) or not gives_answers:
         return costs
     of_system = Cost(
         "generator",
-        model=str(answered.system["name"]),
-        requests=len(answered.answers),
-        failed=sum(answer.failed for answer in answered.answers),
+        model=str(output.system["name"]),
+        requests=len(output.answers),
+        failed=sum(answer.failed for answer in output.answers),
         input_tokens=0,
         output_tokens=0,
         usd=None,
@@ -237,20 +235,20 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
     return (of_system, *costs)
 
 
-def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]:
+def _costs_by_case(output: SystemOutput) -> dict[str, dict[str, float | None]]:
     """Return query_id -> part -> US dollars, or None if the price is not known.
 
     The parts are "generator" (None if the system reports no tokens for any answer) and "judge". A part
     that cost nothing because it was not asked is left out.
     """
     costs: dict[str, dict[str, float | None]] = {}
-    reports_tokens = _has_known_cost(answered)
-    for answer in answered.answers:
+    reports_tokens = _has_known_cost(output)
+    for answer in output.answers:
         if answer.usage is not None:
             costs[answer.query_id] = {"generator": cost_of(answer.usage)}
         elif not reports_tokens:
             costs[answer.query_id] = {"generator": None}
-    judgements_of = grouped(answered.judgements, lambda judgement: judgement.query_id)
+    judgements_of = grouped(output.judgements, lambda judgement: judgement.query_id)
     for query_id, judgements in judgements_of.items():
         amounts = [cost_of(reply) for judgement in judgements for reply in judgement.usage]
         if amounts:
@@ -258,37 +256,37 @@ def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]
     return costs
 
 
-def _has_known_cost(answered: SystemOutput) -> bool:
+def _has_known_cost(output: SystemOutput) -> bool:
     """Return True for a pipeline, and for a system that reports the tokens of an answer."""
-    if answered.system.get("kind") == "Pipeline":
+    if output.system.get("kind") == "Pipeline":
         return True
-    return any(answer.usage for answer in answered.answers)
+    return any(answer.usage for answer in output.answers)
 
 
-def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tuple[Advice, ...]:
+def advice_for(result: Result, output: SystemOutput, targets: Targets) -> tuple[Advice, ...]:
     """Return advice on what to try next, from the missed targets and the failed questions.
 
     Args:
         result: the result of the evaluation.
-        answered: the output of the system.
+        output: the output of the system.
         targets: all targets that the user sees, also those that do not decide whether the evaluation
             passes.
     """
     measured = {state.name for state in result.perspectives if state.measured}
     measures_answers = not measured.isdisjoint(PERSPECTIVES_OF_ANSWERS)
     abstentions = None
-    if answered.has_answers and answered.dataset.cases and measures_answers:
-        abstentions = abstention_table(answered.dataset, answered.answers)
+    if output.has_answers and output.dataset.cases and measures_answers:
+        abstentions = abstention_table(output.dataset, output.answers)
     rows = [compare_with_target(row, targets) for row in result.rows]
-    never_retrieved = _file_types_never_retrieved(result, answered.dataset)
-    failures = [answer.failure for answer in answered.answers if answer.failure is not None]
+    never_retrieved = _file_types_never_retrieved(result, output.dataset)
+    failures = [answer.failure for answer in output.answers if answer.failure is not None]
     return recommend(
         rows,
         abstentions,
         _failure_counts(result),
         never_retrieved,
         failures,
-        is_extractive=answered.is_extractive,
+        is_extractive=output.is_extractive,
     )
 
 

@@ -510,7 +510,7 @@ def _pass_decisions(
     meanings = wordings_of(plan.criteria)  # reworded criterion -> the criterion that it replaces
     by_meaning = {name: scores_by_meaning(frame, meanings) for name, frame in measured.items()}
     lost = judge_failures(judgements).lost
-    return case_verdicts.decide(output, by_meaning, plan.targets.cases, weights, lost)
+    return case_verdicts.decide_passing(output, by_meaning, plan.targets.cases, weights, lost)
 
 
 def _reported_measures(plan: EvaluationPlan) -> set[str]:

@@ -70,35 +70,35 @@ _NEEDS = {
 }
 
 
-def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
+def score_ranking(output: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
     """Return all scores of the perspective "retrieval": of the rankings (of documents and of chunks, as far
     as they are labelled), of the evidence in the contexts, and of the evidence in the retrieved chunks.
 
     `named` are measures that the user wants in addition to the usual ones.
     """
-    dataset = answered.dataset
+    dataset = output.dataset
     frames = []
-    measures = ranking_measures(levels_of(answered), named)
+    measures = ranking_measures(levels_of(output), named)
     if measures:
-        frames.append(_document_scores(answered, measures, named))
-    context = answered.context_scores
+        frames.append(_document_scores(output, measures, named))
+    context = output.context_scores
     frames.append(context[context["measure"].isin(_RETRIEVED_INTO_CONTEXT)])
-    if answered.chunks and any(case.evidence for case in dataset.cases):
-        frames += _span_scores(answered, named)
+    if output.chunks and any(case.evidence for case in dataset.cases):
+        frames += _span_scores(output, named)
     return pd.concat(frames, ignore_index=True)
 
 
-def _ranked_chunks(answered: SystemOutput) -> dict[str, Any]:
+def _ranked_chunks(output: SystemOutput) -> dict[str, Any]:
     """Return the arguments by which a ranking of chunks is scored."""
     return {
-        "chunk_run": answered.ranking,
-        "chunks": answered.chunks,
-        "joined": answered.joined,
+        "chunk_run": output.ranking,
+        "chunks": output.chunks,
+        "joined": output.joined,
     }
 
 
 def _document_scores(
-    answered: SystemOutput, measures: Sequence[str], named: Sequence[str]
+    output: SystemOutput, measures: Sequence[str], named: Sequence[str]
 ) -> pd.DataFrame:
     """Score the rankings at each level of `measures`: of documents, and of chunks by their labels or by
     the gold evidence that they hold.
@@ -107,8 +107,8 @@ def _document_scores(
     the fraction of judged documents (Judged@k) is scored next to each nDCG@k. It is left out where
     every document is judged, unless it is one of `named`.
     """
-    dataset = answered.dataset
-    run = {query_id: answered.documents.get(query_id, {}) for query_id in dataset.qrels}
+    dataset = output.dataset
+    run = {query_id: output.documents.get(query_id, {}) for query_id in dataset.qrels}
     is_pooled = any(0 in grades.values() for grades in dataset.qrels.values())
     if is_pooled:
         with_judged = []
@@ -116,7 +116,7 @@ def _document_scores(
             # Judged has a depth and none of the options: Judged@5 of nDCG(dcg='exp-log2')@5
             with_judged += [name, re.sub(r"^nDCG(\([^)]*\))?", "Judged", name)]
         measures = list(dict.fromkeys(with_judged))
-    scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(answered))
+    scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(output))
     # a row is dropped if its measure is Judged@k, 1 for every question, and nobody asked for it
     lowest = scores.groupby("measure")["value"].transform("min")
     all_are_judged = scores["measure"].str.startswith("Judged") & (lowest == 1)
@@ -124,7 +124,7 @@ def _document_scores(
     return scores[is_shown]
 
 
-def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFrame]:
+def _span_scores(output: SystemOutput, named: Sequence[str]) -> list[pd.DataFrame]:
     """Score how much of the gold evidence the retrieved chunks hold; return tables of scores.
 
     Each measure is of the first chunks of a ranking: of a number of them, its depth (span_recall@7), or
@@ -142,8 +142,8 @@ def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFr
             depths.add(number)
         elif number not in BUDGETS:
             more_budgets.add(number)
-    dataset, run = answered.dataset, answered.chunk_run
-    options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
+    dataset, run = output.dataset, output.chunk_run
+    options: dict[str, Any] = {"chunks": output.chunks, "tokenizer": output.tokenizer}
     usual = score_spans(dataset, run, ks=sorted(depths), **options)
     # of the depths, only 5 and those that the user named are reported
     is_other_depth = usual["measure"].str.fullmatch(_OTHER_DEPTHS)
@@ -175,28 +175,28 @@ def at_depths(depths: Sequence[int]) -> list[str]:
     return [f"{name}{k}" for name in names for k in depths]
 
 
-def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
+def chunk_statistics(output: SystemOutput) -> dict[str, float]:
     """Return `score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not
     known.
 
     For more than 5,000 chunks, the statistics are computed from evenly chosen documents with about
     5,000 chunks.
     """
-    chunks = answered.searched
-    if answered.system.get("kind") != "Pipeline" or not chunks:
+    chunks = output.searched
+    if output.system.get("kind") != "Pipeline" or not chunks:
         return {}
     every_nth = math.ceil(len(chunks) / _MANY_CHUNKS)
     doc_ids = list(dict.fromkeys(chunk.doc_id for chunk in chunks))
     chosen = set(doc_ids[::every_nth])
     sample = [chunk for chunk in chunks if chunk.doc_id in chosen]
-    table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
+    table = score_chunks(output.dataset, sample, tokenizer=output.tokenizer)
     values = dict(table.set_index("measure")["value"].dropna().astype(float))
     return values | {"chunks": len(chunks)}
 
 
-def levels_of(answered: SystemOutput) -> tuple[str, ...]:
+def levels_of(output: SystemOutput) -> tuple[str, ...]:
     """Return the levels that the ranking can be scored at, of "document", "span" and "chunk"."""
-    return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
+    return retrieval_levels(output.dataset, chunk_run=output.ranking, chunks=output.chunks)
 
 
 def attribution_doubt(system: Mapping[str, Any], kind: str = "not attributable") -> str:
@@ -218,7 +218,7 @@ def attribution_doubt(system: Mapping[str, Any], kind: str = "not attributable")
 
 
 def ceilings_of(
-    dataset: Dataset, named: Sequence[str], answered: SystemOutput | None = None
+    dataset: Dataset, named: Sequence[str], output: SystemOutput | None = None
 ) -> dict[str, float]:
     """Return ranking measure -> its ceiling, which no system can exceed: the mean of the best possible
     values of the judged questions.
@@ -226,37 +226,37 @@ def ceilings_of(
     Args:
         dataset: the questions with their judgements.
         named: measures of the user, in addition to the usual ones.
-        answered: the output of a system. None, as before a system is asked, gives the ceilings of
+        output: the output of a system. None, as before a system is asked, gives the ceilings of
             measures of documents; measures of chunks need the chunks of an output.
     """
-    levels = levels_of(answered) if answered else retrieval_levels(dataset)
+    levels = levels_of(output) if output else retrieval_levels(dataset)
     measures = ranking_measures(levels, named)
     if not measures:
         return {}
-    if answered:
+    if output:
         # the ranking, the chunks, and the ids of chunks that were joined
-        ceilings = retrieval_ceilings(dataset, measures=measures, **_ranked_chunks(answered))
+        ceilings = retrieval_ceilings(dataset, measures=measures, **_ranked_chunks(output))
     else:
         ceilings = retrieval_ceilings(dataset, measures=measures)
     means = ceilings.groupby("measure", sort=False)["value"].mean().dropna()
     return {str(name): float(value) for name, value in means.items()}
 
 
-def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
+def score_answer(output: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
     """Return the scores of the answers (`score_answers`), and one more measure, "answered": 1 if the system
     gave an answer, else 0.
 
     An unanswerable question is unscored by "answered". An answerable question has no row of it if no
     label tells its answer.
     """
-    attempted = {answer.query_id for answer in answered.answers if answer.attempted}
+    attempted = {answer.query_id for answer in output.answers if answer.attempted}
     rows: list[tuple[str, str, float | None]] = []
-    for case in answered.dataset.cases:
+    for case in output.dataset.cases:
         if not case.answerable:
             rows.append((case.query_id, "answered", None))
         elif _has_label(case, _ANSWER_LABELS):
             rows.append((case.query_id, "answered", float(case.query_id in attempted)))
-    scores = score_answers(answered.dataset, answered.answers, embedder=embedder)
+    scores = score_answers(output.dataset, output.answers, embedder=embedder)
     return pd.concat([scores, score_frame(rows)])
 
 

@@ -434,21 +434,21 @@ def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
     )
 
 
-def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> Sequence[Answer]:
+def _safety_answers(output: SystemOutput, system: System, concurrency: int) -> Sequence[Answer]:
     """Return the answer to each safety input. Return [] for a system that writes no answers, or that failed
-    on every question of `answered`.
+    on every question of `output`.
 
     In a dry run every answer has failed because nothing was sent: the safety inputs are asked.
     """
     n_failed = sum(
-        answer.failed and answer.failure is not FailureKind.DRY_RUN for answer in answered.answers
+        answer.failed and answer.failure is not FailureKind.DRY_RUN for answer in output.answers
     )
-    has_only_failures = bool(answered.answers) and n_failed == len(answered.answers)
-    if not answered.has_answers or has_only_failures:
+    has_only_failures = bool(output.answers) and n_failed == len(output.answers)
+    if not output.has_answers or has_only_failures:
         return []
-    queries = _safety_queries(answered.dataset)
+    queries = _safety_queries(output.dataset)
     cases = [Case(sample_id, text) for sample_id, text in queries.items()]
-    samples = replace(answered.dataset, cases=cases, qrels={})
+    samples = replace(output.dataset, cases=cases, qrels={})
     return ask(system, samples, concurrency=concurrency, label="safety samples")
 
 

@@ -95,7 +95,7 @@ def bound_of(measure: str) -> float | None:
     return None if registered is None else registered.best
 
 
-def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
+def latency_of(output: SystemOutput) -> tuple[Latency, ...]:
     """Return milliseconds per stage over the answers that did not fail, compared with the budgets
     that all questions share.
 
@@ -103,10 +103,10 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
     100 the p99. The verdict is "within" or "over" by the p95, "no budget" or "not measured". Stages
     are in the order in which a pipeline runs them, others after them, "total" last.
     """
-    budgets = _shared_budgets(answered.dataset)
+    budgets = _shared_budgets(output.dataset)
     # a row per answer, a column per stage; NaN if the answer does not have the stage
     times = pd.DataFrame(
-        [by_stage(answer.latency_ms) for answer in answered.latency if not answer.failed]
+        [by_stage(answer.latency_ms) for answer in output.latency if not answer.failed]
     )
     stages = dict.fromkeys([*budgets, *map(str, times)])
     others = [stage for stage in stages if stage not in STAGES]
@@ -122,7 +122,7 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
             p99=_latency("p99", times_ms),
             budget=budgets.get(stage),
             mean=_latency("mean", times_ms),
-            concurrency=answered.concurrency,
+            concurrency=output.concurrency,
         )
         rows.append(replace(row, verdict=_latency_verdict(row.p95, row.budget)))
     return tuple(rows)
@@ -147,12 +147,12 @@ def _latency_verdict(p95: float | None, budget: float | None) -> str:
     return "within" if p95 <= budget else "over"
 
 
-def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult]:
+def latency_rows(output: SystemOutput, targets: Targets) -> list[MeasureResult]:
     """Return a row for each latency measure that a target names (latency_p95_ms, latency_mean_ms, ...):
     the time of whole answers, without the failed ones.
     """
     times_ms = []
-    for answer in answered.latency:
+    for answer in output.latency:
         if "total" in answer.latency_ms and not answer.failed:
             times_ms.append(answer.latency_ms["total"])
     rows = []
@@ -160,7 +160,7 @@ def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult
     for name in filter(is_latency_measure, targets.named):
         kind = name.removeprefix("latency_").removesuffix("_ms")
         value = _latency(kind, times_ms)
-        n_questions = len(answered.dataset.cases)
+        n_questions = len(output.dataset.cases)
         row = MeasureResult(
             name,
             "pipeline",

@@ -43,7 +43,7 @@ def test_the_finest_level_of_success_decides(scores: dict[str, float], passed: b
         dataset=Dataset("mine", "test", {}, [Case("q", "?")], {"q": {"d": 1}}), answers=()
     )
     frame = score_frame([("q", measure, value) for measure, value in scores.items()])
-    rates, reasons = case_verdicts.decide(output, {"retrieval": frame}, {}, {}, ())
+    rates, reasons = case_verdicts.decide_passing(output, {"retrieval": frame}, {}, {}, ())
     assert rates["value"].tolist() == [float(passed)]
     assert ("q" in reasons) is not passed
 
