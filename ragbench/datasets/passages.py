@@ -72,7 +72,7 @@ class Texts:
                 holding.setdefault(word, array("I")).append(number)
         return holding
 
-    def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
+    def place_in_document(self, text: str, doc_id: str) -> tuple[int, int] | None:
         """Return the first place (start, end) of a text in a document; None if it is not there.
 
         The unchanged text is searched for first. If it is nowhere, differences in white space and in
@@ -131,7 +131,7 @@ class Texts:
         # a document without the rarest words cannot hold the text, so it need not be searched
         for number in self._holders_of_all(rarest_first[:_SEARCHED_WORDS]):
             doc_id = self._ids[number]
-            bounds = self.within(text, doc_id)
+            bounds = self.place_in_document(text, doc_id)
             if bounds is None:
                 continue
             start, end = bounds

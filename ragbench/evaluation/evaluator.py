@@ -438,7 +438,7 @@ def decide(
     frames = {name: each.scores for name, each in scored.measurements.items()}
     measured = {state.name: frames[state.name] for state in scored.states if state.measured}
     if measured.keys().isdisjoint(case_verdicts.PERSPECTIVES_OF_ANSWERS):
-        deciding = deciding.without(["pass_rate"])  # a target for answers
+        deciding = deciding.without_defaults_for(["pass_rate"])  # a target for answers
     # a verdict by the user's wording of a criterion counts as a verdict by this criterion
     judgements = judgements_by_meaning(output.judgements, wordings_of(plan.criteria))
     decisions = _pass_decisions(plan, output, measured, judgements, deciding.weights)

@@ -46,8 +46,8 @@ from ragbench.evaluation.formats import (
     records_of,
     run_to_trec,
     scores_to_csv,
-    shortened,
     trec_to_run,
+    with_twelve_digits,
 )
 from ragbench.evaluation.parameters import DRAWS
 from ragbench.evaluation.records import (
@@ -232,7 +232,7 @@ def _texts_of(result: Result, views: Mapping[str, str]) -> dict[str, str]:
     config["found_nothing"] = sorted(query for query, run in result.run.items() if not run)
     decisions = plain(result.decisions)
     times = {
-        "seconds": shortened(result.timings),
+        "seconds": with_twelve_digits(result.timings),
         "made_at": config.pop("made_at", ""),
         _SEARCH: facts.pop(_SEARCH, None),
         "latency": decisions.pop("latency"),

@@ -117,26 +117,26 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
                 f"{measure} of question {query_id!r} is in the scores twice; expected it once"
             )
         previous = (query_id, measure)
-        number = "" if math.isnan(value) else short(value)
+        number = "" if math.isnan(value) else twelve_digits(value)
         lines.append(f"{_field(query_id)},{_field(measure)},{number}")
     return "\n".join(lines) + "\n"
 
 
-def short(value: Any) -> str:
+def twelve_digits(value: Any) -> str:
     """Return a number with 12 significant digits, as every file of results has it: the rest is the
     order of additions.
 
-    >>> short(0.1 + 0.2), short(1.0)
+    >>> twelve_digits(0.1 + 0.2), twelve_digits(1.0)
     ('0.3', '1.0')
     """
     return repr(float(f"{value:.12g}"))
 
 
-def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a mapping with its floats rounded to 12 significant digits, see `short`."""
+def with_twelve_digits(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a mapping with its floats rounded to 12 significant digits, see `twelve_digits`."""
     shorter = {}
     for key, value in values.items():
-        shorter[key] = float(short(value)) if isinstance(value, float) else value
+        shorter[key] = float(twelve_digits(value)) if isinstance(value, float) else value
     return shorter
 
 
@@ -219,7 +219,7 @@ def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
         for name, value in row.items():
             if not pd.isna(value) and value != "":
                 filled[name] = value
-        lines.append(json.dumps(shortened(filled), allow_nan=False) + "\n")
+        lines.append(json.dumps(with_twelve_digits(filled), allow_nan=False) + "\n")
     return "".join(lines)
 
 

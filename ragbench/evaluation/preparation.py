@@ -233,11 +233,11 @@ def _deciding_targets(targets: Targets, dataset: Dataset, spec: EvaluationSpec) 
       measure the built-in detector and not the system.
     """
     if spec.baseline is not None or dataset.name == BUILT_IN:
-        return targets.without(targets.defaults)
+        return targets.without_defaults_for(targets.defaults)
     if spec.detector:
         return targets
     about_attacks = [name for name in targets.defaults if name.startswith("attack_")]
-    return targets.without(about_attacks)
+    return targets.without_defaults_for(about_attacks)
 
 
 def _check_gates(plan: EvaluationPlan) -> None:

@@ -25,7 +25,7 @@ from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import ConfigError, plural, printable
 from ragbench.evaluation.checksums import EDITED
 from ragbench.evaluation.data_changes import digests_of
-from ragbench.evaluation.formats import passed_text, shortened
+from ragbench.evaluation.formats import passed_text, with_twelve_digits
 from ragbench.evaluation.parameters import configuration
 from ragbench.evaluation.records import (
     MAX_FAILED_JUDGEMENTS,
@@ -765,7 +765,7 @@ def new_result(
         "dataset": _about_dataset(dataset),
         **({"system": dict(system)} if system else {}),
         **({"settings": dict(settings)} if settings else {}),
-        "facts": shortened(facts),
+        "facts": with_twelve_digits(facts),
         "environment": environment(),
         "questions": dataset.queries,
         **digests_of(dataset),

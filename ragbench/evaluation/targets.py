@@ -87,7 +87,7 @@ class Targets:
             defaults=self.defaults - gates.keys(),
         )
 
-    def without(self, names: Iterable[str]) -> Targets:
+    def without_defaults_for(self, names: Iterable[str]) -> Targets:
         """Return the targets without ragbench's defaults for these measures; targets of the user
         are kept.
         """

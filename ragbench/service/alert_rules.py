@@ -45,7 +45,7 @@ from ragbench.service.history_database import (
     chosen_row,
     connected,
     content_id,
-    now,
+    current_timestamp,
     read_frame,
     read_rows,
     replace_row,
@@ -108,7 +108,7 @@ def add_alert(
             "point": point,
             "targets": json.dumps(list(dict.fromkeys(to))),  # each once
             "remind_days": remind_days,
-            "made_at": now(),
+            "made_at": current_timestamp(),
         }
         replace_row(connection, alert_rule, {"id": rule_id, **row})
     return rule_id
@@ -558,7 +558,7 @@ def _write_alert_if_due(
         "rule_id": rule.id,
         "subject": subject.id,
         "kind": kind,
-        "made_at": now(),
+        "made_at": current_timestamp(),
         "text": "\n".join(printable(line)[:500] for line in lines),
         "state": "waiting",
         "attempts": 0,

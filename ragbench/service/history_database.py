@@ -194,7 +194,7 @@ def replace_row(connection: Connection, table: Table, row: Mapping[str, Any]) ->
         connection.execute(insert(table), row)
 
 
-def now() -> str:
+def current_timestamp() -> str:
     """Return the time as the tables hold it."""
     return timestamp(datetime.now(UTC))
 

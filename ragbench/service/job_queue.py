@@ -32,7 +32,7 @@ from ragbench.service.history_database import (
     add_once,
     connected,
     content_id,
-    now,
+    current_timestamp,
     read_rows,
     timestamp,
     write,
@@ -91,7 +91,7 @@ def request_job(
         DataError: the database cannot be used.
     """
     name = f"once {uuid.uuid4().hex}"
-    at = now()
+    at = current_timestamp()
     # each job belongs to a schedule; one without times stands for a command that is run once
     row = {
         "id": content_id("schedule", client, name),
@@ -158,7 +158,12 @@ def cancel_job(job_id: str, *, client: str | None = None, database: str = "") ->
         ConfigError, DataError: the database cannot be used.
     """
     # 130: the exit status of a program that the user interrupts
-    ended = {"state": "cancelled", "exit_code": 130, "output": "cancelled", "ended_at": now()}
+    ended = {
+        "state": "cancelled",
+        "exit_code": 130,
+        "output": "cancelled",
+        "ended_at": current_timestamp(),
+    }
     statement = update(job).where(job.c.id == job_id, job.c.state.in_(("waiting", "running")))
     if client is not None:
         schedules = select(schedule.c.id).where(schedule.c.client_id == client)
@@ -225,7 +230,9 @@ def is_lease_over(database: str) -> bool:
     """Return True if the lease of any running job is over by the clock of this machine: its worker
     died, or a clock jumped, which a worker that lives corrects with its next renewal.
     """
-    expired = select(job.c.id).where(job.c.state == "running", job.c.lease_until < now())
+    expired = select(job.c.id).where(
+        job.c.state == "running", job.c.lease_until < current_timestamp()
+    )
     return bool(read_rows(database, expired.limit(1)))
 
 
@@ -297,7 +304,7 @@ def complete_job(
         "exit_code": exit_code,
         "run_id": None if run_rows is None else run_rows.run["id"],
         "output": output,
-        "ended_at": now(),
+        "ended_at": current_timestamp(),
     }
     with connected(database, write=True) as connection:
         if not connection.execute(change.values(ended)).rowcount:
@@ -324,7 +331,7 @@ def _record_testset(connection: Connection, claimed: Row[Any], testset: Dataset)
         connection,
         claimed.client_id,
         testset.name,
-        created_at=now(),
+        created_at=current_timestamp(),
         created_by=f"ragbench {json.loads(claimed.command)[0]}",
         pairs=pairs_of(testset.cases),
         is_read=True,

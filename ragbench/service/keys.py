@@ -16,7 +16,7 @@ from ragbench.errors import ConfigError, check_known
 from ragbench.service.history_database import (
     chosen_row,
     connected,
-    now,
+    current_timestamp,
     read_frame,
     read_rows,
     timestamp,
@@ -71,7 +71,7 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
         "id": key_id,
         "role": role,
         "sha256": digest(key),
-        "created_at": now(),
+        "created_at": current_timestamp(),
     }
     write(database, insert(api_key).values(row))
     return key
@@ -108,7 +108,7 @@ def read_key(key_id: str, key: str = "", *, database: str = "") -> ApiKey | None
 def open_session(key_id: str, *, database: str = "") -> str:
     """Begin a session of a browser with a key and return its token, of which the SHA-256 is stored."""
     token = secrets.token_urlsafe(32)
-    row = {"id": digest(token), "key_id": key_id, "used_at": now()}
+    row = {"id": digest(token), "key_id": key_id, "used_at": current_timestamp()}
     with connected(database, write=True) as connection:
         connection.execute(delete(session).where(session.c.used_at < _ago(SESSION)))
         connection.execute(insert(session), row)
@@ -131,9 +131,9 @@ def find_session(token: str, *, database: str = "") -> str:
     if not rows:
         return ""
     [row] = rows
-    is_up_to_date = _ago(timedelta(minutes=1)) <= row.used_at <= now()
+    is_up_to_date = _ago(timedelta(minutes=1)) <= row.used_at <= current_timestamp()
     if not is_up_to_date:
-        write(database, update(session).where(is_session).values(used_at=now()))
+        write(database, update(session).where(is_session).values(used_at=current_timestamp()))
     return str(row.key_id)
 
 

@@ -27,7 +27,7 @@ from ragbench.service.history_database import (
     canonical,
     connected,
     content_id,
-    now,
+    current_timestamp,
     timestamp,
 )
 from ragbench.service.recorded_runs import RunRow, main_first
@@ -241,7 +241,7 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         **_outcome(result),
         "case_set": content_id("cases", questions),
         "questions": len(questions),
-        "recorded_at": now(),
+        "recorded_at": current_timestamp(),
         "location": "" if folder is None else folder.absolute().as_posix(),
     }
     scores = _score_rows(run["id"], result, values)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.evaluation.formats import short
+from ragbench.evaluation.formats import twelve_digits
 from ragbench.files import write_durably
 from ragbench.text import escape_formula
 
@@ -68,7 +68,7 @@ def _board_csv(table: pd.DataFrame) -> str:
 
 def _short_number(value: object) -> str:
     """Return a number with 12 significant digits; pandas passes it as an object of unknown type."""
-    return short(float(str(value)))
+    return twelve_digits(float(str(value)))
 
 
 def write_changed(texts: Mapping[Path, str]) -> None:

@@ -304,7 +304,7 @@ def _range_in_document(
     Return (0, 0) if the document does not hold the text, or the id has no range.
     """
     if passage.text.strip():
-        return texts.within(passage.text, doc_id) or (0, 0)
+        return texts.place_in_document(passage.text, doc_id) or (0, 0)
     chunk_id = _CHUNK_ID.fullmatch(passage.passage_id)
     if chunk_id is None:
         return 0, 0

@@ -263,7 +263,7 @@ def test_what_the_user_named_is_no_default_and_stays() -> None:
     targets = load_targets().gated("nDCG@5=0.5")
     assert "nDCG@5" in targets.named
     assert "nDCG@5" not in targets.defaults
-    left = targets.without(["nDCG@5", "R@5"])
+    left = targets.without_defaults_for(["nDCG@5", "R@5"])
     assert left.measures["nDCG@5"] == 0.5
     assert "R@5" not in left.measures
 

@@ -14,7 +14,7 @@ import pandas as pd
 from ragbench.errors import DataError, DataWarning, plural
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.configurations import configurations
-from ragbench.evaluation.formats import short
+from ragbench.evaluation.formats import twelve_digits
 from ragbench.evaluation.records import MeasureResult
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
@@ -287,4 +287,4 @@ def scores_of(sides: Results, query_ids: Sequence[str]) -> dict[str, list[list[f
 
 def _plain_values(values: pd.Series[float]) -> list[float | None]:
     """Return values for JSON: shortened, None for NaN."""
-    return [None if math.isnan(value) else float(short(value)) for value in values]
+    return [None if math.isnan(value) else float(twelve_digits(value)) for value in values]
