@@ -542,7 +542,7 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
             break
     if margin:  # if no look decides, all questions are labelled, and the estimate is the drift
         p_open = _likelihood_ratios(slopes, undecided) @ undecided.mass
-        p_larger += (drifts >= z) * p_open
+        p_larger += np.where(drifts >= z, p_open, 0.0)
     low, high = np.interp([alpha / 2, 1 - alpha / 2], p_larger, drifts)
     return np.array([z - low, high - z])
 

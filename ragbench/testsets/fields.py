@@ -15,7 +15,7 @@ import tokenize
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.files import parse_json
 
@@ -327,9 +327,21 @@ def _literal(node: ast.expr) -> Any:
     raise ValueError("not a literal")
 
 
+class RecordFields(NamedTuple):
+    """The fields of a record of any tool, under names in one spelling ("folded" names).
+
+    `values` maps each folded name to its value, `name_in_record` to its name in the record.
+    `is_deepeval` is True for a record of DeepEval.
+    """
+
+    values: dict[str, Any]
+    is_deepeval: bool
+    name_in_record: dict[str, str]
+
+
 def record_fields(
     record: Mapping[str, Any], case_fields: Collection[str] = (), *, skip_empty: bool = True
-) -> tuple[dict[str, Any], bool, dict[str, str]]:
+) -> RecordFields:
     """Return the fields of a record of any tool, also the nested ones, under names in one spelling:
     `expectedOutput` becomes `expected_output`.
 
@@ -339,10 +351,6 @@ def record_fields(
         skip_empty: leave out other tools' empty fields (None, "", [] and {}), except an empty `text`:
             with it ragbench writes an answer without text. Of the fields in `case_fields`, an empty text
             is left out in any case, unless it is a question or an id; None, [] and {} stay.
-
-    Returns:
-        (folded name -> value, True for a record of DeepEval, folded name -> name in the record); a
-        folded name is a name in the one spelling.
     """
     fields: dict[str, Any] = {}
     name_in_record: dict[str, str] = {}
@@ -363,7 +371,7 @@ def record_fields(
     # a signature: names that only records of DeepEval have together
     has_deepeval_fields = any(signature <= fields.keys() for signature in _DEEPEVAL)
     is_deepeval = has_deepeval_fields and fields.keys().isdisjoint(ANSWERS)
-    return fields, is_deepeval, name_in_record
+    return RecordFields(fields, is_deepeval, name_in_record)
 
 
 def _folded_name(name: str) -> str:
