@@ -11,9 +11,7 @@ from typing import Any, TypeVar
 from ragbench.errors import DataError, abridged, warn_of_flaw
 
 Record = TypeVar("Record")
-ABSENT_DOCUMENTS = (
-    "judged documents are not in the corpus; they stay in the qrels and count in the ideal ranking"
-)
+ABSENT_DOCUMENTS = "judged documents are not in the corpus; they still count as missed"
 
 # The names of a field in ragbench, `beir`, `ir_datasets`, `ir_measures` and other tools, in the order
 # in which they are looked for. The first name of an id is the attribute of ragbench's record, too.

@@ -228,7 +228,7 @@ def convert(
         _add_missing_questions(source, into, corpus, no_answer)
         return
     if target is None:
-        raise ConfigError("nothing says where to write; name a file, or an existing one by --into")
+        raise ConfigError("no file to write; name one, or an existing test set by --into")
     if with_documents and without_documents:
         raise ConfigError("--with-documents and --without-documents exclude each other; keep one")
     form = to or suffix_form(target)

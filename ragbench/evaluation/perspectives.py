@@ -56,7 +56,7 @@ _OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported only if asked for
 _MANY_CHUNKS = 5_000
 _MAX_IN_DOUBT = 0.02  # of the passages; beyond it every report warns
 _IN_DOUBT = {
-    "not attributable": "are not attributable to a document and count as not relevant",
+    "not attributable": "could not be matched to a document and count as not relevant",
     "several": "are in two or three documents, and count for the least relevant of them; ids of "
     "documents in the system's contexts remove the doubt",
 }
@@ -200,14 +200,14 @@ def levels_of(output: SystemOutput) -> tuple[str, ...]:
 
 
 def attribution_doubt(system: Mapping[str, Any], kind: str = "not attributable") -> str:
-    """Return a sentence on how many passages are not attributable to a document, or with the `kind`
+    """Return a sentence on how many passages could not be matched to a document, or with the `kind`
     "several" are in several documents; "" if they are 2 % or fewer.
 
     `system` is `SystemOutput.system`, whose "matched_passages" counts the passages by how they were
     matched to documents; those in several are also counted under another word.
 
     >>> attribution_doubt({"matched_passages": {"exact": 6, "not attributable": 2, "several": 1}})
-    '2 of 8 passages (25%) are not attributable to a document and count as not relevant'
+    '2 of 8 passages (25%) could not be matched to a document and count as not relevant'
     """
     counts = system.get("matched_passages", {})
     n = counts.get(kind, 0)

@@ -40,7 +40,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.array_types import Bools, Floats, Ints
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, plural
 from ragbench.hints.attributes import suggesting
 from ragbench.statistics.clusters import clusters_of
 
@@ -177,8 +177,8 @@ class Drift:
                 f"about {self.notice} runs"
             )
         if self.n < MIN_EARLIER:
-            few = f"{self.n} differ, it takes {MIN_EARLIER}"
-            return f"too few runs to notice a fall of {self.fall:.2g}: {few}"
+            runs = plural(self.n, "distinct run")
+            return f"not enough data: {runs}; a fall of {self.fall:.2g} needs {MIN_EARLIER}"
         return (
             f"a fall of {self.fall:.2g} is within the noise from run to run "
             "and would not be noticed"

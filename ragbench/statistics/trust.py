@@ -77,7 +77,7 @@ class Trust:
         """
         if self.difference is None or self.ci_low is None or self.ci_high is None:
             text = f"Undecided: {self.n_labelled} of {self.n} questions are labelled by people"
-            text += f", and an interval takes {min(FIRST, self.n)}."
+            text += f"; an interval needs at least {min(FIRST, self.n)}."
         else:
             text = f"{self.decision.capitalize()} by people's verdicts: {self.difference:+.3f} "
             text += f"[{self.ci_low:+.3f}, {self.ci_high:+.3f}], {self.n_labelled} of {self.n} "

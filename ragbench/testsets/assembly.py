@@ -21,8 +21,8 @@ from ragbench.testsets.sections import locate
 from ragbench.types import Case, Dataset, Document, Span
 
 _ABSENT = (
-    "judged documents are not in the corpus, or the name of several files; they stay in the qrels "
-    "and count in the ideal"
+    "judged documents are not in the corpus, or the name of several files; they still count "
+    "as missed"
 )
 _NO_DOCUMENTS = (
     "quotes without a place become evidence only with the documents (corpus=, --docs); they are "

@@ -241,7 +241,7 @@ def test_ids_that_are_taken_are_changed_and_other_documents_are_refused(folder: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("questions.csv",), "nothing says where to write"),
+        (("questions.csv",), "no file to write; name one"),
         (("questions.csv", "x.yaml", "--into", "tests.yaml"), "name one of them"),
         (("questions.csv", "x.yaml", "--no-answer", "maybe"), "maybe"),
         (("questions.csv", "--into", "none.yaml"), "none.yaml"),

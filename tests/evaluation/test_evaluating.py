@@ -217,7 +217,7 @@ def test_every_report_warns_of_passages_that_several_documents_hold(tmp_path: Pa
     )
     [warning] = [one.warning for one in report.perspectives if one.name == "retrieval"]
     assert "1 of 2 passages (50%) are in two or three documents" in warning
-    assert "1 of 2 passages (50%) are not attributable to a document" in warning
+    assert "1 of 2 passages (50%) could not be matched to a document" in warning
     folder = write_report(report, tmp_path / "report")
     for name in ("report.json", "report.md", "report.html"):
         assert "passages (50%) are in two or three documents" in (folder / name).read_text(

@@ -78,7 +78,7 @@ def test_a_true_verdict_passes_an_answer_in_other_words() -> None:
     assert result.passed
 
 
-def test_the_verdict_takes_the_place_of_the_likeness_in_the_overall() -> None:
+def test_the_verdict_takes_the_place_of_the_similarity_in_the_overall() -> None:
     by_case = evaluated(verdicts(True, False, True, False)).scores.pivot(
         index="query_id", columns="measure"
     )["value"]
@@ -131,7 +131,7 @@ def test_a_judge_that_fails_on_more_than_a_fifth_lets_nothing_pass(
     assert (f"the judge failed on {n_failed} of 100 answers" in sentence) == (n_failed > 0)
 
 
-def test_the_answers_that_a_judge_failed_on_are_not_decided_by_their_likeness() -> None:
+def test_the_answers_that_a_judge_failed_on_are_not_decided_by_their_similarity() -> None:
     result = evaluated(Failing(1), OTHER, n=10)
     assert [case.passed for case in result.cases] == [None] + [True] * 9
     assert result.cases[0].scores["overall"] is None
