@@ -366,12 +366,12 @@ def _questions_to_label(
     with_value: set[str] = set()  # of any proxy in any result
     for frame in frames:
         with_value.update(frame.dropna(how="all").index)
-    all_or_any = all if needs_both else any
+    n_needed = len(texts) if needs_both else 1
     query_ids = []
     for query_id in _shared_questions(results):
-        is_answered = all_or_any(query_id in text_of for text_of in texts)
+        answers = [text_of[query_id] for text_of in texts if query_id in text_of]
         is_scored = query_id in with_value or not has_proxies
-        if is_answered and is_scored:
+        if len(answers) >= n_needed and is_scored:
             query_ids.append(query_id)
     return query_ids
 

@@ -523,7 +523,10 @@ def _check_job(connection: Connection, rule: _Row, ended: _Row) -> None:
     is_sweep = json.loads(ended.command)[:1] == ["sweep"]  # the command is a list of arguments
     # an evaluation that missed its targets (exit status 1) is reported by its run
     is_breach = ended.state == "failed" or (is_sweep and ended.exit_code > 0)
-    title += f" failed, exit status {ended.exit_code}" if is_breach else " ended"
+    if is_breach:
+        title += f" failed, exit status {ended.exit_code}"
+    else:
+        title += " ended"
     last_lines = (ended.output or "").strip().splitlines()[-1:]  # one line, or none
     facts = [*last_lines, f"Look: {ended.folder}; ragbench schedule list"]
     job = tables.job.c

@@ -34,7 +34,8 @@ def made_up_nights() -> list[Result]:
         categories = _CATEGORIES[numbers % 3]
         is_worse = (categories == "billing") & (night >= _WORSE_BILLING)
         noise = rng.normal(0, 0.12, n_questions)
-        quality = usual_quality[:n_questions] + noise - 0.2 * is_worse
+        loss = np.where(is_worse, 0.2, 0.0)
+        quality = usual_quality[:n_questions] + noise - loss
         latency = rng.gamma(20, 25 if night < _NEW_VERSION else 22, n_questions)
         scores = pd.DataFrame(
             {

@@ -242,7 +242,10 @@ def _record_of_messages(messages: Sequence[Any]) -> dict[str, Any]:
         role = first(table, ("type", "role"))
         if role == "tool":
             documents = first(table, ("artifact", "content"))
-            contexts += documents if isinstance(documents, list) else [documents]
+            if isinstance(documents, list):
+                contexts.extend(documents)
+            else:
+                contexts.append(documents)
         elif role not in _QUESTIONERS:
             record = dict(as_record(table) or {})
     return {**record, "contexts": contexts or None}
