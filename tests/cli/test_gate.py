@@ -93,10 +93,8 @@ def test_questions_that_vanish_with_their_documents_turn_it_red(gate: Gate, tmp_
         (tmp_path / "docs" / f"{topic}.md").unlink()
     code, shown = gate("./gone", "--baseline", "quotes", test_set="quotes.yaml")
     assert code == 1, shown
-    assert (
-        "2 questions of the baseline lost labelled documents or evidence (parking, badge); if that is on "
-        "purpose, take a new baseline"
-    ) in shown
+    assert "2 questions of the baseline lost " in shown
+    assert "(parking, badge)" in shown
     junit = tmp_path / "gone.xml"
     code, shown = gate("./gone.xml", "--baseline", "quotes", test_set="quotes.yaml")
     assert code == 1, shown

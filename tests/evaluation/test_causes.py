@@ -97,7 +97,7 @@ def test_a_right_answer_has_not_failed_even_where_its_evidence_was_not_retrieved
 def test_no_relevant_document_in_the_corpus() -> None:
     row = row_of(case(evidence=()), WRONG, qrels={"lost": 1, "tea": 0}, gold_fact_coverage=0.0)
     assert row["cause"] == "not_in_corpus"
-    assert row["evidence"] == "none of its relevant documents (lost) is in the corpus"
+    assert "(lost)" in str(row["evidence"])
 
 
 def test_evidence_outside_the_depth_is_not_retrieved_and_inside_it_is_below_the_cut() -> None:
@@ -105,20 +105,20 @@ def test_evidence_outside_the_depth_is_not_retrieved_and_inside_it_is_below_the_
     assert cause_of(case(), ASTRAY, run=run, depth=2, gold_fact_coverage=0.0) == "not_retrieved"
     row = row_of(case(), ASTRAY, run=run, depth=3, gold_fact_coverage=0.0)
     assert row["cause"] == "below_cut"
-    assert (
-        row["evidence"]
-        == "0% of the evidence in the context, 100% of the evidence in the best 3 chunks"
-    )
+    in_context, in_ranking = str(row["evidence"]).split(", ")
+    assert in_context.startswith("0% ")
+    assert in_ranking.startswith("100% ")
+    assert in_ranking.endswith("best 3 chunks")
 
 
 def test_evidence_that_the_token_budget_cut() -> None:
     answer = Answer("q", "In 1900.", ("tea#0",), outcome="success", cut=("rail#0",))
     row = row_of(case(), answer, gold_fact_coverage=0.0)
     assert row["cause"] == "cut_by_budget"
-    assert row["evidence"] == (
-        "0% of the evidence in the context, 100% of the evidence with the 1 chunk that the "
-        "budget cut"
-    )
+    in_context, with_cut_chunks = str(row["evidence"]).split(", ")
+    assert in_context.startswith("0% ")
+    assert with_cut_chunks.startswith("100% ")
+    assert "1 chunk " in with_cut_chunks
 
 
 def test_a_rewritten_query_that_finds_less_than_the_question_alone() -> None:
@@ -126,10 +126,10 @@ def test_a_rewritten_query_that_finds_less_than_the_question_alone() -> None:
     answer = dataclasses.replace(ASTRAY, calls=rewritten)
     row = row_of(case(), answer, gold_fact_coverage=0.0)
     assert (row["cause"], CAUSES["rewritten"]) == ("rewritten", "query rewritten wrongly")
-    assert row["evidence"] == (
-        "0% of the evidence in the context by the query 'When did tea open?', 100% of the evidence "
-        "by the last question alone"
-    )
+    by_query, by_question = str(row["evidence"]).split(", ")
+    assert by_query.startswith("0% ")
+    assert "'When did tea open?'" in by_query
+    assert by_question.startswith("100% ")
     documents = case(evidence=(), gold_facts=())
     row = row_of(documents, answer, qrels={"rail": 1}, gold_fact_coverage=0.0)
     assert row["cause"] == "rewritten"
@@ -299,10 +299,8 @@ def test_a_judge_against_the_labels_is_the_suspect() -> None:
     judge = Judgement("q", "correctness", 0.0, "I think not.")
     row = row_of(case(), GOOD, judgements=(judge,), llm_correctness=0.0, gold_fact_coverage=1.0)
     assert row["cause"] == "judge_suspected"
-    assert (
-        row["evidence"]
-        == "the judge gives 0.00, but every gold fact is stated; the judge: I think not."
-    )
+    assert "0.00" in str(row["evidence"])
+    assert str(row["evidence"]).endswith("I think not.")
     assert cause_of(case(), GOOD, llm_correctness=0.0, token_f1=0.85) == "judge_suspected"
     assert cause_of(case(), WRONG, llm_correctness=0.0, gold_fact_coverage=0.5) == "not_used"
 
@@ -343,10 +341,9 @@ def test_one_of_two_relevant_documents_blames_no_one() -> None:
         gold_fact_coverage=0.0,
     )
     assert row["cause"] == "unknown_chunk"
-    assert row["evidence"] == (
-        "gold_fact_coverage is 0.00; the context has chunks of 1 of 2 relevant documents (1 of 2 "
-        "relevant documents in the best 100), and no label says whether they hold what the "
-        "answer needs"
+    assert str(row["evidence"]).startswith("gold_fact_coverage is 0.00; ")
+    assert "1 of 2 relevant documents (1 of 2 relevant documents in the best 100)" in str(
+        row["evidence"]
     )
 
 
@@ -363,10 +360,8 @@ def test_another_chunk_of_the_right_document_is_unknown_and_the_whole_document_o
     every = Answer("q", "In 1900.", ("rail#0", "rail#1", "rail#2"), outcome="success")
     row = row_of(case(**labels), every, qrels={"rail": 1}, gold_fact_coverage=0.0)
     assert row["cause"] == "not_used"
-    assert (
-        row["evidence"]
-        == "gold_fact_coverage is 0.00 although the context holds 1 of 1 relevant document"
-    )
+    assert str(row["evidence"]).startswith("gold_fact_coverage is 0.00 ")
+    assert "1 of 1 relevant document" in str(row["evidence"])
     assert (
         cause_of(case(evidence=()), WRONG, qrels={"rail": 1}, gold_fact_coverage=0.0) == "not_used"
     )  # it says 1881
@@ -379,9 +374,10 @@ def test_another_chunk_of_the_right_document_is_unknown_and_the_whole_document_o
 def test_documents_as_labels_are_lost_where_no_chunk_of_them_came() -> None:
     row = row_of(case(evidence=()), ASTRAY, qrels={"rail": 1}, gold_fact_coverage=0.0)
     assert row["cause"] == "not_retrieved"
-    assert row["evidence"] == (
-        "0 of 1 relevant document in the context, 0 of 1 relevant document in the best 100 chunks"
-    )
+    in_context, in_ranking = str(row["evidence"]).split(", ")
+    assert in_context.startswith("0 of 1 ")
+    assert in_ranking.startswith("0 of 1 ")
+    assert in_ranking.endswith("best 100 chunks")
 
 
 def test_a_system_with_passages_of_its_own_is_looked_at_by_documents() -> None:

@@ -197,10 +197,8 @@ def test_a_question_that_lost_its_documents_is_named_and_the_gate_fails() -> Non
     for now in (labelled("ac", digest="now"), labelled("abcd", words=None, digest="now")):
         found = compare_results(before, now)
         assert (found.lost, found.changed, found.regressions) == (("q3",), ("q3",), ())
-        assert found.lost_sentence == (
-            "1 question of the baseline lost labelled documents or evidence (q3); if that is on "
-            "purpose, take a new baseline"
-        )
+        assert found.lost_sentence.startswith("1 question of the baseline lost ")
+        assert "(q3)" in found.lost_sentence
         assert not replace(now, comparison=found).passed
 
 

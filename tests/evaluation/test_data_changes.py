@@ -66,10 +66,9 @@ def test_a_result_without_digests_of_documents_says_so(older: int) -> None:
     configs = [dict(config_of(dataset())), dict(config_of(dataset(texts={"d1": "x"})))]
     del configs[older]["document_digests"]
     which = "earlier" if older == 0 else "later"
-    assert data_changes(configs[0], configs[1]) == (
-        f"documents changed; which ones is not known, because the {which} result keeps no digest "
-        "of each document"
-    )
+    changes = data_changes(configs[0], configs[1])
+    assert changes.startswith("documents changed; ")
+    assert f"the {which} result" in changes
 
 
 def test_the_comparison_goes_over_the_questions_that_both_have() -> None:

@@ -443,10 +443,7 @@ def test_one_repair_at_most_of_an_unreadable_reply() -> None:
     ):
         judgement = run(GOOD, "correctness", llm)["correctness"]
     assert (judgement.value, judgement.state) == (None, "unreadable")
-    assert (
-        judgement.explanation
-        == "the judge's reply could not be read: it has no verdict on correctness"
-    )
+    assert judgement.explanation.endswith("no verdict on correctness")
     assert judgement.response.count("I would rather not say.") == 2
     assert len(llm.prompts) == 2
 

@@ -126,10 +126,9 @@ def test_a_failed_request_is_a_record_and_the_others_go_on(echo: Any, wire: Any)
     echo.reply = lambda asked: refusal if "bad" in str(asked.body) else answer(asked)
     found = generate_many(llms.load_llm("openai:m"), ["a", "bad", "c"])
     assert [reply.text for reply in found] == ["A", "", "C"]
-    assert found[1].error == (
-        "openai:m: the server refuses this request: check its length, max_tokens and temperature "
-        "(400: prompt is too long)"
-    )
+    assert found[1].error is not None
+    assert found[1].error.startswith("openai:m: the server refuses this request")
+    assert found[1].error.endswith("(400: prompt is too long)")
     assert (found[1].model, found[1].cached) == ("openai:m", False)
     assert found[0].error is None
 

@@ -457,9 +457,8 @@ def test_results_of_others_and_results_that_come_twice_do_no_harm(
     server.edited = edited
     answer_in_batches(requests, lines.append)
     assert stored(requests) == ["re: a", "re: b", None, "re: d"]
-    assert lines[-1] == (
-        "batch batch_0: 1 requests have no reply, the first: prompt is too long; the runs ask for them alone"
-    )
+    assert lines[-1].startswith("batch batch_0: 1 requests ")
+    assert "prompt is too long" in lines[-1]
 
 
 def test_requests_without_a_result_are_submitted_again(provider: str, server: BatchServer) -> None:

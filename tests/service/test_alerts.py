@@ -191,10 +191,9 @@ def test_what_was_refused_is_tried_again_by_run_due(tmp_path: Path, webhook: lis
     webhook.append(None)
     record([night(0, 0.5)], database=database)
     [row] = raised_alerts(database=database).to_dict("records")
-    assert row["error"] == (
-        "${HOOK}: could not be reached, or refused the message; ${NOWHERE}: this environment "
-        "variable is not set"
-    )
+    hook, nowhere = row["error"].split("; ")
+    assert hook.startswith("${HOOK}: ")
+    assert nowhere.startswith("${NOWHERE}: ")
     for _ in range(2):
         run_due(database=database)
     assert len(webhook) == 1, "sent to the target that had refused it, once"

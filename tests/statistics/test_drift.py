@@ -42,10 +42,8 @@ def test_a_run_with_the_same_values_is_unchanged_and_no_evidence() -> None:
     found = drift(runs)
     assert found.path["state"].tolist() == ["first"] + ["unchanged"] * 199
     assert found.path["p"].isna().all()
-    assert found.text == (
-        "nothing shown; runs repeat exactly, and 2 questions are too few for an alarm: 14 must "
-        "fall alike"
-    )
+    assert found.text.startswith("nothing shown; ")
+    assert "2 questions are too few for an alarm: 14 must" in found.text
 
 
 def test_questions_and_nights_without_scores_do_not_count() -> None:
