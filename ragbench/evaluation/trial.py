@@ -1,5 +1,5 @@
 """A trial of the user's measures and criteria on an example, before a system is asked: which of
-their errors end the evaluation at once.
+their errors stop the evaluation before it starts.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,5 +1,5 @@
-"""`rb.trust`: which questions people label next, which labels of sheets count, and the measures
-that may predict them; the estimate is in `statistics/trust`.
+"""`rb.trust`: which questions people label next, up to which of the drawn questions labels are
+used, and the measures that may predict them; the estimate is in `statistics/trust`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The label sheet: the columns of a CSV file that is filled in with the widget or in a spreadsheet,
-and the words that are read as people's verdicts.
+the words that are read as people's verdicts, and which labels are void because their answer
+changed.
 
 It is UTF-8 with a byte order mark, for Excel. A cell that a spreadsheet would take for a formula, a
 number or a date gets an apostrophe in front, which is removed when the sheet is read.

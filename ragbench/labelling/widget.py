@@ -1,4 +1,6 @@
-"""The label sheet as a form in JupyterLab: one answer at a time, one key or click per verdict."""
+"""The label sheet as a form in JupyterLab: which keys there are, the order of the answers, and the
+texts that the form shows; `labels.js` draws it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The HTTP client of language models and of systems under test: its time-outs and its failures in
-words; the bounds on a reply are in `network`, retries in `failures`.
+"""The HTTP client of language models and of systems under test: the time to connect, and its
+failures in words; the limits on a reply are in `network`, retries in `failures`.
 
 The whole reply has a deadline and a maximum size. Messages contain no keys and no passwords.
 """

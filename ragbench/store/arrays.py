@@ -1,5 +1,5 @@
 """Arrays that are slow to compute, kept on disk under the hash of everything that they were
-computed from.
+computed from: the cache folder, its largest size, and what is deleted first.
 
 One entry is one uncompressed .npz file without pickle, at `<cache folder>/arrays/<kind>/<key>.npz`
 (or a file or folder of another form, see `kept`). Because the key is a hash of the input, an entry

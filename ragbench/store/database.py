@@ -1,5 +1,5 @@
 """The database of replies and spending: a SQLite file, or the PostgreSQL database that
-RAGBENCH_DATABASE names.
+RAGBENCH_DATABASE names; what happens to a damaged file, and the advice on errors.
 
 The database is for processes on many machines (`ragbench.store.shared`). The file is opened once
 per process, and shared by its threads and by other processes of this machine.

@@ -1,4 +1,6 @@
-"""Databases by their URLs: PostgreSQL, MySQL, and files of SQLite."""
+"""Databases of runs by their URLs (PostgreSQL, MySQL, files of SQLite): which file is the default,
+which driver is used, how a connection is set up.
+"""
 
 import os
 import sqlite3

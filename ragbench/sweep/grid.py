@@ -1,5 +1,5 @@
-"""A grid file: its sections, how axes become configurations, the baseline, and from which sources a
-result is made, so that other ones outdate it.
+"""A grid file: its sections, how axes become configurations, the baseline, the folder that paths
+are relative to, and from which sources a result is made, so that other ones outdate it.
 """
 
 import fnmatch

@@ -1,4 +1,4 @@
-"""The plan of a sweep: what is checked before it begins, its runs, requests and costs by a dry run,
+"""The plan of a sweep: what is checked before it starts, its runs, requests and costs by a dry run,
 and requests sent ahead as batches.
 """
 

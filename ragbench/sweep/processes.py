@@ -1,5 +1,5 @@
 """One process per run on this machine: how many fit side by side by cores and memory, how each is
-started and stopped, and why one died; `runs` begins it again.
+started and stopped, and why one died; `runs` starts it again.
 """
 
 from __future__ import annotations

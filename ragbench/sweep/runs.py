@@ -1,5 +1,5 @@
-"""Hands runs to an executor: how often one that was lost is begun again, when no more are begun,
-and where the result of each goes.
+"""Hands runs to an executor: how often one that was lost is started again, when no more are
+started, and where the result of each goes.
 """
 
 import shutil
