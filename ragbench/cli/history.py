@@ -1,4 +1,6 @@
-"""`ragbench history`: the table of the newest runs, and runs over time."""
+"""`ragbench history`: lists the newest runs, shows one, a measure over time and comparisons, and
+imports earlier results; `service` computes them.
+"""
 
 from __future__ import annotations
 

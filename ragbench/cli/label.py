@@ -1,4 +1,6 @@
-"""`ragbench label`: verdicts by people on the answers of two systems, until one is shown to be better."""
+"""`ragbench label`: verdicts by people at the terminal on the answers of two systems, until one is
+shown to be better; `labelling` has the questions, scales and sheets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`ragbench score`: runs of any tool against judgements, with intervals and a comparison."""
+"""`ragbench score`: runs of any tool against judgements, with intervals and a comparison; which
+files it takes, its measures, its printed means.
+"""
 
 from __future__ import annotations
 

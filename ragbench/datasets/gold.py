@@ -1,4 +1,6 @@
-"""Gold answers and gold evidence in a BEIR folder: `answers.jsonl` and `questions.jsonl`.
+"""Gold answers and gold evidence in a BEIR folder, `answers.jsonl` and `questions.jsonl`: which
+shapes of a line are read (aliases, offsets, selected sentences), and how quotes are placed in
+documents.
 
 `answers.jsonl`, one object per query, in any of the shapes that public sets have::
 

@@ -1,5 +1,5 @@
 """The built-in default: the language reference that ships inside CPython, with questions of our
-own.
+own; how their quotes and grades are fitted to this Python.
 
 The corpus is `pydoc_data.topics` (79 topics, about 0.5 MB), so there is nothing to download. The
 questions, graded documents, gold quotes, gold facts and reference answers are ours and are in

@@ -1,5 +1,5 @@
-"""Safety samples: rates of an attack detector and of the leak search, which samples are classified
-correctly, and which leaks in an answer count.
+"""Safety samples in an evaluation: rates of the attack detector and the leak search by category,
+which samples are classified correctly, and which leaks in an answer count.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""The two results that people's labels compare: their choice, and the findings so far."""
+"""Which two results of a folder people's labels compare, and the sentences of `label.ipynb` on the
+findings so far.
+"""
 
 from __future__ import annotations
 

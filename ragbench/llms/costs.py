@@ -1,5 +1,5 @@
-"""Requests within a maximum cost: what a request may cost is reserved in the budget before it is sent,
-and replaced by its actual cost afterwards.
+"""Requests within a maximum cost: what a request may cost is reserved in the budget before it is
+sent, and replaced by its actual cost afterwards; which request is refused, and its message.
 """
 
 import threading

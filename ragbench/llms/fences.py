@@ -1,4 +1,5 @@
-"""Fences around foreign text in a request: tags that it cannot close.
+"""Fences around foreign text (documents, answers) in a request: the tags, their code, and why a
+text cannot close them.
 
 The tags end in a code that is taken from a digest of the fenced texts, so the same request is the
 same bytes and the reply store finds it again, on any machine; a secret or a random number could not

@@ -1,5 +1,5 @@
 """The cost of requests: prices per million tokens from prices.toml, and from the user's file in
-RAGBENCH_PRICES.
+RAGBENCH_PRICES; what is free, and when a price is unknown.
 
 Rules: a model on this machine (`ollama:`, `scripted:`) costs 0, save Ollama's models
 that end in "cloud", which run elsewhere; every other model has the price of the table; a model that

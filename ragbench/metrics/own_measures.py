@@ -1,5 +1,5 @@
-"""The value of a user's measure for one question: how the function is called, and what its result
-and its errors mean.
+"""Calls a user's measure for one question: which of its values and errors are accepted; `registry`
+declares and checks such measures.
 """
 
 import math

@@ -1,4 +1,5 @@
-"""Rerankers of a server: `cohere:<model>`, `voyage:<model>` and `jina:<model>`, one request a question.
+"""Rerankers of a server (`cohere:<model>`, `voyage:<model>`, `jina:<model>`): one request a
+question, and how its scores are read and paid.
 
 They go the way of language models: each reply is in the reply store, requests that are not there
 are sent within the budget, retried and waited for, and a dry run counts them. Cohere is paid by the

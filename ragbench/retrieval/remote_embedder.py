@@ -1,4 +1,5 @@
-"""Embedders of a server: `openai:<model>` of any OpenAI-compatible one, `ollama:<model>`.
+"""Embedders of a server, `openai:<model>` of any OpenAI-compatible one and `ollama:<model>`:
+batches of texts, and how vectors of a reply are read and stored.
 
 They are requested as replies of language models are: each vector is kept in the reply store, other
 texts are sent in batches, within the budget, and a dry run counts them. Addresses and keys are the

@@ -1,5 +1,5 @@
-"""The routes of /api/v1: data sets, runs and jobs, metrics over time, schedules and alerts; how
-many jobs may wait.
+"""The routes of /api/v1: list, read, create and delete data sets, start and read runs, jobs and
+comparisons, metrics over time, schedules and alerts; how many jobs may wait.
 """
 
 import shutil

@@ -1,4 +1,6 @@
-"""Schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config: {...}}]`."""
+"""Schedules of a YAML file, `cron: jobs: [{id, schedule, handler: rag.evaluate, config: {...}}]`:
+which fields a job may have, the command and the alert that it becomes.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

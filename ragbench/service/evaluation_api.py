@@ -1,5 +1,5 @@
-"""/evaluation/... and /ingest: an interface that other programs were written for (preset phase4),
-with the names of its fields, over the same functions.
+"""/evaluation/... and /ingest, an interface that other programs were written for (preset phase4):
+single test cases, runs, metrics and documents, with the names of its fields.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""/api/v1/evaluation/...: an interface that other programs were written for (preset guide), with
-the names of its fields, over the same functions.
+"""/api/v1/evaluation/..., an interface that other programs were written for (preset guide):
+generated data sets, runs and their metrics, with the names of its fields.
 """
 
 import os

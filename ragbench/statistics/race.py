@@ -1,5 +1,5 @@
-"""A race of configurations: all answer the same questions in one random order, in rounds, and one stops
-as soon as it is proven that it is not better than one that leads by a margin that matters.
+"""A race of configurations: all answer the same questions in one random order, in rounds; the proof
+by which one stops, because another leads it by a margin that matters.
 
 One that leads is chosen after the first round, and replaced where another leads by more than the
 margin; it answers all questions at once. From then on a bettor stakes a part of a capital of 1 on

@@ -1,5 +1,5 @@
 """The spending of budgets, kept next to the replies, so that all processes of a sweep share one
-account.
+account: what counts as spent, reserved or lost; `llms/costs` decides what is sent.
 
 Before a request is sent, the most that it can cost is reserved; when the reply is there, the
 reservation is settled at the actual cost. A reservation that is never settled (its process was

@@ -1,4 +1,5 @@
-"""A race of the configurations of a grid: rounds of questions, until those that are left answer all.
+"""A race of the configurations of a grid: its rounds of questions as runs, continued after an
+interruption, until those that are left answer all; `statistics/race` decides who is dropped.
 
 In each round every configuration that is left answers the questions up to its end, in a notebook of
 one cell that scores the measure of the race alone; what earlier rounds have asked is not asked

@@ -1,5 +1,5 @@
-"""A system behind HTTP: one request per question, which failures are asked again; its JSON or stream
-of events read to the end.
+"""A system behind HTTP: one request per question, its options and hints on errors, which failures
+are asked again; its JSON or stream of events read to the end.
 
 `ragbench probe http://localhost:8000/ask "a question" --write my.toml` writes most of such a
 file: one request per question, and the paths of the parts of its reply. Each example below is run

@@ -1,5 +1,5 @@
-"""The pytest plugin: its options and marker, data, models and systems as fixtures, the table at the
-end, and the report of `ragbench eval`.
+"""The pytest plugin: its options and marker, the fixtures for data, models and systems, when a test
+is skipped, the table at the end, and the report of `ragbench eval`.
 
 Every pytest with ragbench installed loads it; it costs nothing until a fixture is used. Options,
 all of which the marker `@pytest.mark.ragbench(dataset=..., corpus=..., split=..., query_ids=[...],

@@ -1,4 +1,5 @@
-"""A result as traces: a line of OTLP's JSON for each question, with the attributes of OpenInference.
+"""A result as traces: a line of OTLP's JSON for each question; its spans, their times, and the
+attributes of OpenInference.
 
 Collectors and Phoenix take such lines. ragbench reads them as recorded answers, which get the same
 scores. (For ragbench's own pipeline, whose ranking is longer than the contexts of an answer, these
