@@ -817,6 +817,20 @@ def perspective_of(name: str) -> str:
     return (find_measure(name) or _UNKNOWN).perspective
 
 
+def labels_needed(perspective: str) -> dict[str, str]:
+    """Return measure -> the label of a case without which it has no value, for the measures of a
+    perspective in measures.toml that need a label.
+
+    >>> labels_needed("pipeline")["latency_in_budget"]
+    'latency_budget_ms'
+    """
+    needed = {}
+    for measure in _TABLE:
+        if measure.perspective == perspective and measure.labels:
+            needed[measure.name] = measure.labels[0]
+    return needed
+
+
 def meaning_of(name: str) -> str:
     """Return a few words about a measure; "" for an unknown one.
 

@@ -13,6 +13,7 @@ from ragbench.errors import DataError
 from ragbench.llms import cost_of
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.tidy import answers_by_query, tidy_cases
+from ragbench.registry import labels_needed
 from ragbench.types import LATENCY_FIGURES, LATENCY_STAGES, Answer, Case, Dataset
 
 OUTCOMES = ("success", "uncertain", "no_results", "blocked", "failed")
@@ -23,14 +24,8 @@ STAGES = LATENCY_STAGES
 MIN_CONFIDENCE = 0.5
 """An answer of a lower confidence is uncertain."""
 
-LABELS = {
-    "outcome_correct": "expected_outcome",
-    "required_flags": "required_flags",
-    "forbidden_flags_absent": "forbidden_flags",
-    "min_citations": "min_citations",
-    "latency_in_budget": "latency_budget_ms",
-}
-"""Measure -> the label that it needs."""
+LABELS = labels_needed("pipeline")
+"""Measure -> the label that it needs, as measures.toml states it."""
 
 _SAME_STAGE = {"search": "retrieve"}
 
