@@ -293,7 +293,7 @@ def declare(measure: Measure) -> None:
     """
     if not isinstance(measure.name, str) or not re.fullmatch(r"[^\W\d][\w.@-]*", measure.name):
         raise ConfigError(
-            f"a measure cannot be named {measure.name!r}; expected such as "
+            f"a measure cannot be named {measure.name!r}; expected a call such as "
             "rb.Measure('answer_words', function)"
         )
     registered = find_measure(measure.name)

@@ -283,7 +283,7 @@ def test_baseline(place: Path) -> None:
         (["--judge", "ollama:m", "--criteria", "corectness"], "unknown criterion 'corectness'"),
         (["--judge", "ollama:m", "--judge-model", "n"], "already names provider and model"),
         (["--expected-doc", "cats.md"], "--expected-doc belongs to --query"),
-        (["--query", "?", "--suite", "smoke"], "--query is one question"),
+        (["--query", "?", "--suite", "smoke"], "--query asks one question"),
         (["--offline", "--no-cache"], "give one of them"),
     ],
 )

@@ -1048,7 +1048,7 @@ def test_the_weights_of_an_embedder_are_looked_for_before_the_system_is_asked(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     questions = QUESTIONS.drop(columns="reference_contexts")
     asked = list[str]()
-    with pytest.raises(rb.errors.ModelError, match="model 'no-such-model' is neither a folder"):
+    with pytest.raises(rb.errors.ModelError, match="model 'no-such-model' is not a folder"):
         rb.evaluate(questions, asked.append, embedder="no-such-model")
     assert not asked
 

@@ -502,7 +502,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a judged measure without a judge": (
         lambda: rb.evaluate(data(), "bm25", measures=["llm_faithfulness"]),
-        "llm_faithfulness is measured by a judge, and none is named; name one",
+        "llm_faithfulness needs a judge, but none is named; name one",
     ),
     "an argument given twice": (
         lambda: rb.score_run(data().qrels, {}, qrels={}),  # type: ignore[misc]

@@ -95,7 +95,7 @@ def test_notebooks_are_copied_and_never_overwritten_unasked(tmp_path: Path) -> N
     }
     assert copy_notebooks(tmp_path / "nb") == copies  # the same once more does no harm
     copies[0].write_text("mine")
-    with pytest.raises(ConfigError, match="is there already and differs"):
+    with pytest.raises(ConfigError, match="already exists and differs"):
         copy_notebooks(tmp_path / "nb")
     assert copies[0].read_text() == "mine"
     done = CliRunner().invoke(app, ["notebooks", str(tmp_path / "nb"), "--force"])

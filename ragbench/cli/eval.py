@@ -159,7 +159,7 @@ def _check_options_of_query(
     is_about_many = options["baseline"] or options["suite"] != "full" or options["limit"]
     if query and is_about_many:
         raise ConfigError(
-            "--query is one question: neither --baseline nor --suite nor --limit goes with it"
+            "--query asks one question; --baseline, --suite and --limit cannot be combined with it"
         )
 
 

@@ -46,7 +46,7 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
     for name in names:
         if (folder / name).exists() and not force:
             raise ConfigError(
-                f"{folder / name} is there already; name another folder, or replace it with --force"
+                f"{folder / name} already exists; name another folder, or replace it with --force"
             )
     templates = resources.files("ragbench.cli") / "first_evaluation"
     texts = {name: (templates / name).read_text("utf-8") for name in names}

@@ -89,7 +89,7 @@ def probe_command(
     if len(words) != n_words:
         raise ConfigError("expected a system and a question, or --mcp and a question")
     if write is not None and write.exists() and not force:
-        raise ConfigError(f"{shown(write)} is there already; name another file, or add --force")
+        raise ConfigError(f"{shown(write)} already exists; name another file, or add --force")
     # with --mcp both are the question, and `system` is not used
     system, question = words[0], words[-1]
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
@@ -215,7 +215,7 @@ def _ask_service(url: str, body: str, question: str) -> _Probed:
         typer.echo(f"Taken: {json.dumps(table)}")
         return _Probed("http", table, reply)
     raise ConfigError(
-        "no usual form of a request was taken; give it with --body. The first refusal: "
+        "no usual form of a request was accepted; give the form with --body. The first refusal: "
         f"{first_error}"
     )
 

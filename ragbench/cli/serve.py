@@ -141,7 +141,7 @@ def server_config(app: Any, behind_proxy: str = "") -> Any:
         proxies = [str(ip_network(text)) for text in behind_proxy.split(",") if text]
     except ValueError as exc:
         raise ConfigError(
-            f"--behind-proxy {behind_proxy!r}: {exc}; expected such as 10.0.0.1,10.1.0.0/16"
+            f"--behind-proxy {behind_proxy!r}: {exc}; expected addresses such as 10.0.0.1,10.1.0.0/16"
         ) from exc
     return Config(
         app,

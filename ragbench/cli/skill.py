@@ -30,7 +30,7 @@ def skill_command(folder: Path | None = None, *, force: bool = False) -> None:
         return
     target = folder.expanduser() / "ragbench"
     if target.exists() and not force:
-        raise ConfigError(f"{target} is there already; replace it with --force")
+        raise ConfigError(f"{target} already exists; replace it with --force")
     for path in sorted(FOLDER.rglob("*.md")):
         copy = target / path.relative_to(FOLDER)
         copy.parent.mkdir(parents=True, exist_ok=True)

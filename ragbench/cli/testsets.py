@@ -455,7 +455,7 @@ def _chosen_meaning(unlabelled: list[Case], dataset: Dataset, *, must_choose: bo
         return "unanswerable" if is_unanswerable else "unknown"
     if must_choose:
         raise ConfigError(
-            f"{state}. Should a system find no answer to them? --no-answer unanswerable, or else "
+            f"{state}. If a system should find no answer to them, add --no-answer unanswerable, otherwise "
             "--no-answer unknown"
         )
     typer.echo(
@@ -599,6 +599,6 @@ def _write_cases(path: Path, testset: Dataset, addition: Dataset) -> None:
     foreign = sorted(with_evidence - testset.corpus.keys()) if testset.corpus else []
     if foreign:
         raise ConfigError(
-            f"the documents of {path} are others: they lack {foreign[0]!r}; name another file"
+            f"the documents of {path} do not include {foreign[0]!r}; name another file"
         )
     add_entries(path, [entry_of_case(addition, case) for case in addition.cases])

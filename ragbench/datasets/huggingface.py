@@ -118,7 +118,7 @@ def _unique_records(
                 fields = {"_id": fields.pop("id"), **fields}
             record_id = identifier(fields)
             if record_id in known_ids:
-                raise DataError(f"{what} id {record_id!r} is there already; each needs its own")
+                raise DataError(f"{what} id {record_id!r} occurs twice; each needs its own")
             known_ids.add(record_id)
             item = parse(fields)
         yield item

@@ -325,7 +325,7 @@ def _recorded_in_rows(data: Any) -> RecordedSystem:
     if rows and not has_output:
         raise DataError(
             f"no row has an answer or contexts, and no system is named; the fields are "
-            f"{', '.join(map(repr, rows[0]))}, expected such as 'answer' and 'contexts'; to ask a system these "
+            f"{', '.join(map(repr, rows[0]))}, expected fields such as 'answer' and 'contexts'; to ask a system these "
             "questions, write rb.evaluate(rows, system)"
         )
     return RecordedSystem(answered)

@@ -212,7 +212,7 @@ def save(
     except OSError as exc:
         raise DataError(
             f"{folder} cannot be written: {exc.strerror or exc}; make room or name another folder; "
-            "answers that a journal there holds are not asked for again"
+            "answers in a journal there are not asked for again"
         ) from exc
     return folder
 

@@ -517,12 +517,12 @@ def check_asks_nothing_of_answers(spec: EvaluationSpec) -> None:
 
     >>> check_asks_nothing_of_answers(EvaluationSpec(judge="ollama:llama3.1:8b"))
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: judge is set, and llm "none" writes no answers; name who answers ...
+    ragbench.errors.ConfigError: judge is set, but llm "none" writes no answers; set llm to a model ...
     """
     for name in ("judge", "interventions"):
         if getattr(spec, name):
             raise ConfigError(
-                f'{name} is set, and llm "{NO_ANSWERS}" writes no answers; name who answers as llm, '
+                f'{name} is set, but llm "{NO_ANSWERS}" writes no answers; set llm to a model that answers, '
                 f"or leave {name} out"
             )
 

@@ -103,7 +103,7 @@ def _check_judge(chosen: Sequence[str], spec: EvaluationSpec) -> None:
     judged = [name for name in chosen if name.startswith("llm_")]
     if judged and not spec.judge:
         raise ConfigError(
-            f"{judged[0]} is measured by a judge, and none is named; name one, such as judge='openai:MODEL'"
+            f"{judged[0]} needs a judge, but none is named; name one, such as judge='openai:MODEL'"
         )
 
 

@@ -210,8 +210,8 @@ def check_comparable(
         then, now = baseline.settings.get(key, ""), settings.get(key, "")
         if then and now and then != now:
             raise ComparisonError(
-                f"baseline {baseline.name!r} was measured with the {key} {then!r} and this "
-                f"with {now!r}: their numbers are of different scales; use the same for both"
+                f"baseline {baseline.name!r} was measured with the {key} {then!r}, this "
+                f"evaluation with {now!r}: their numbers have different scales; use the same for both"
             )
 
 

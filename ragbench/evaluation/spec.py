@@ -474,7 +474,7 @@ class EvaluationSpec(BaseModel):
         for criterion in criteria:
             if criterion.is_own and criterion.function is None:
                 raise ConfigError(
-                    f"criterion {criterion.name!r} is judged by a language model, and none is named; "
+                    f"criterion {criterion.name!r} is judged by a language model, but none is named; "
                     "set judge"
                 )
         return tuple(criterion for criterion in criteria if criterion.function is not None)

@@ -33,7 +33,8 @@ def check_interventions(names: Sequence[str], system: System) -> None:
         return
     if isinstance(system, RecordedSystem):
         raise ConfigError(
-            f"interventions {', '.join(names)} ask again, and these answers are recorded"
+            f"interventions {', '.join(names)} ask a system again, but these answers are recorded; leave "
+            "the interventions out, or name the system"
         )
     for name in names:
         head = name.partition(":")[0]

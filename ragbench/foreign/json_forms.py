@@ -197,8 +197,9 @@ def _refuse_means(value: Any, source: str) -> None:
     for part in candidates:
         if isinstance(part, Mapping) and _are_means(part):
             raise DataError(
-                f"{source} has one value of each measure, no scores of questions, as in {next(iter(part))!r}; use the "
-                "result itself, as in rb.compare(a, b), or a file with the scores of each question"
+                f"{source} has only one value for each measure, not scores of questions, as in "
+                f"{next(iter(part))!r}; use the result itself, as in rb.compare(a, b), "
+                "or a file with the scores of each question"
             )
 
 

@@ -372,7 +372,7 @@ def _decoded_text(content: bytes, path: Path) -> str:
     is_binary = b"\0" in content[:_HEAD] or content.startswith(_BINARY)
     if is_binary and not is_utf_16:
         raise DataError(
-            f"{path} is no text: it starts with {content[:16]!r}; expected a table (CSV, JSON in UTF-8), "
+            f"{path} is not a text file: it starts with {content[:16]!r}; expected a table (CSV, JSON in UTF-8), "
             "parquet or xlsx"
         )
     encoding = "utf-16" if is_utf_16 else "utf-8-sig"

@@ -679,7 +679,9 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
     from ragbench.statistics.trust import estimate_difference
 
     if len(paired.values) != 2:
-        raise ComparisonError(f"labels compare two systems; these are {len(paired.values)}")
+        raise ComparisonError(
+            f"labels are for comparing two systems; there are {len(paired.values)}"
+        )
     first, second = paired.values
     differences_by_people = _label_differences(labels, first, second)
     scores_before = paired.values[first][measure]

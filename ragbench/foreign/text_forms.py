@@ -80,7 +80,7 @@ def rows_of_trec_output(text: str, source: str) -> list[Scored]:
             scores.setdefault(query_id, {})[printable(measure)] = score_of(value)
     if not scores:
         raise DataError(
-            f"{source} has means over all queries alone; write the values of each with -q (trec_eval, "
+            f"{source} has only means over all queries; write the values of each query with -q (trec_eval, "
             "ir_measures)"
         )
     return [Scored(query_id, "", found) for query_id, found in scores.items()]

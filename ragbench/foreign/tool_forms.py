@@ -387,8 +387,8 @@ def _rows_of_haystack(value: Mapping[str, Any]) -> list[Scored]:
     questions = by_field[names[0]] if names else []
     if any(len(part["individual_scores"]) != len(questions) for part in results.values()):
         raise DataError(
-            f"results of Haystack have {len(questions)} questions in `inputs`, and another number of "
-            "individual_scores"
+            f"results of Haystack have {len(questions)} questions in `inputs`, but a different number "
+            "of individual_scores"
         )
     rows = []
     for place, question in enumerate(questions):
@@ -452,7 +452,7 @@ def _rows_of_phoenix_experiment(value: Mapping[str, Any]) -> list[Scored]:
     evaluations = value["evaluation_runs"]
     if not all(isinstance(part, Mapping) for part in (*runs, *evaluations)):
         raise DataError(
-            "the task_runs or evaluation_runs of an experiment of Phoenix are texts, no records; write "
+            "the task_runs or evaluation_runs of an experiment of Phoenix are texts, not records; write "
             "it with json.dump(experiment, file, default=lambda part: getattr(part, '__dict__', str(part)))"
         )
     scores_by_run: dict[str, dict[str, float]] = {id_of(run.get("id")): {} for run in runs}

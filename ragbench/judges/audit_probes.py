@@ -165,7 +165,7 @@ def judge_audit(
     plain = _evenly_spread(judgeable(answers, audited, dataset, chunks), n)
     if len({material.question for material in plain}) < 2:
         raise DataError(
-            f"an audit by {audited.name} takes answers to two or more questions, and {len(plain)} "
+            f"an audit by {audited.name} needs answers to two or more questions, but only {len(plain)} "
             f"of {len(answers)} can be judged; the others are abstentions or failed, or lack a "
             "reference answer or documents"
         )
@@ -264,8 +264,8 @@ def _load_auditable(criterion: Any) -> Criterion:
     if audited.about != "answer":
         names = [name for name, built_in in BUILT_IN.items() if built_in.about == "answer"]
         raise ConfigError(
-            f"{audited.name} does not look at the answer, so it cannot be audited by it; take "
-            f"{names}"
+            f"{audited.name} does not look at the answer, so a judge cannot be audited by it; take one of "
+            f"{', '.join(names)}"
         )
     return audited
 

@@ -218,8 +218,8 @@ def _check_sheet_is_of_items(
         item_ids.update(item.item_id for item in items_of_question)
     if len(rows) and not rows["item"].isin(item_ids).any():
         raise DataError(
-            f"{Path(sheet).name} is of other results: none of its {len(rows)} rows by {criterion} is "
-            f"of {_names(results)}; name another sheet"
+            f"{Path(sheet).name} belongs to other results: none of its {len(rows)} rows by {criterion} is "
+            f"about {_names(results)}; name another sheet"
         )
 
 
@@ -545,7 +545,7 @@ def _check_any_of_results(
     """
     if len(is_of_results) and not is_of_results.any():
         raise DataError(
-            f"none of {len(labels)} labels is of {_names(results)}; pass the results that were "
+            f"none of {len(labels)} labels is about {_names(results)}; pass the results that were "
             "labelled, or their sheet"
         )
 
@@ -579,7 +579,9 @@ def _document_label_differences(
         grades = _grades_of_labels(results, labels)
         return _measure_differences(results, measure, grades)
     if dataset is None:
-        raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
+        raise ConfigError(
+            f"{measure} from a sheet of labelled documents needs the dataset; pass dataset="
+        )
     # query_id -> the documents among the first k of any result that have no label in the dataset
     unlabelled = unjudged(dataset, [result.run for result in results], measure)
     table = _with_doc_ids(_labels_of_drawn_questions(labels, "document"), unlabelled)

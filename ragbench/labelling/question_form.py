@@ -136,7 +136,7 @@ class QuestionWidget(anywidget.AnyWidget):
                 f"no document holds {shown(text, 60)} word for word; copy it from a text"
             )
         if len(spans) > 1:
-            raise DataError(f"{shown(text, 60)} is there {len(spans)} times; quote more of it")
+            raise DataError(f"{shown(text, 60)} occurs {len(spans)} times; quote more of it")
         return self._evidence_of_form(spans[0])
 
     def search(self, words: str) -> None:

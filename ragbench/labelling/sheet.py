@@ -409,7 +409,7 @@ def _check_item_ids(rows: Sequence[Mapping[str, str]], places: Sequence[str]) ->
         first_question = question_of_item.setdefault(item, question)
         if is_id_of_another_row or question != first_question:
             raise DataError(
-                f"{place}: the item {item!r} is of another row than question "
+                f"{place}: the item {item!r} belongs to another row than question "
                 f"{row['query_id']!r}; restore the column item, or label on a new sheet"
             )
         if (item, annotator) in seen:

@@ -99,7 +99,7 @@ def tune_criterion(
     answers = labelled_materials(sheets, loaded)
     n = len(answers.materials)
     if n < MIN_LABELS:
-        raise DataError(f"{n} answers are labelled by {loaded.name}; tuning takes {MIN_LABELS}")
+        raise DataError(f"{n} answers are labelled by {loaded.name}; tuning needs {MIN_LABELS}")
     wordings = {_ORIGINAL: loaded.question}  # name -> question
     wordings |= {name: f"{loaded.question}\n{text}" for name, text in _WORDINGS.items()}
     wordings |= {f"wording {i}": text for i, text in enumerate(questions, 1)}

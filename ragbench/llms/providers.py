@@ -146,7 +146,7 @@ def _check_model_object(label: str, model: Any) -> None:
     """Raise ConfigError for an object with `generate` that has no name, or does not take a call."""
     if not isinstance(getattr(model, "name", None), str):
         raise ConfigError(
-            f"{label} has generate, and no name; give it the attribute name, such as "
+            f"{label} has generate, but no name; give it the attribute name, such as "
             "'mine:large', by which results and prices know it"
         )
     check_call(f"generate of {label}", model.generate, "prompt", options=_OPTIONS)
@@ -409,7 +409,7 @@ def key_of(provider: str) -> str | None:
     key = key.strip()
     if not key.isascii() or not key.isprintable():  # the HTTP library's error would show it
         raise ConfigError(
-            f"RAG_EVAL_{provider}_API_KEY or {provider}_API_KEY holds characters that no key has"
+            f"RAG_EVAL_{provider}_API_KEY or {provider}_API_KEY holds characters that no API key has"
         )
     return key or None
 

@@ -128,7 +128,7 @@ def _named_and_own(measures: Any) -> tuple[Any, list[Measure]]:
             own.append(measure)
         else:
             raise ConfigError(
-                f"measure {measure.name!r} scores answers, and there is only a ranking; name it in "
+                f"measure {measure.name!r} scores answers, but there is only a ranking; name it in "
                 f"rb.evaluate(data, system, measures=[...]), or define it with level='document'"
             )
     return named, own

@@ -130,11 +130,11 @@ def _check_site(site: Path, *, force: bool) -> None:
         is_empty = site.is_dir() and not any(site.iterdir())
         if not is_empty and not is_ours:
             raise ConfigError(
-                f"{site} holds something else than a published site; name a new folder"
+                f"{site} holds something other than a published site; name a new folder"
             )
         if not is_empty and not force:
             raise ConfigError(
-                f"{site} is there already; name another folder, or replace it with --force"
+                f"{site} already exists; name another folder, or replace it with --force"
             )
     try:
         check_writable(site)

@@ -141,8 +141,8 @@ class Weights:
             if provider in ("openai", "ollama"):
                 hint = f"; a model of that server is named '{provider}:{model}'"
             raise ModelError(
-                f"model {self.name!r} is neither a folder here nor could {self.repository!r} "
-                f"be had from the Hugging Face hub ({first_line(exc)}); check the spelling and "
+                f"model {self.name!r} is not a folder here, and {self.repository!r} could not "
+                f"be loaded from the Hugging Face hub ({first_line(exc)}); check the spelling and "
                 "the connection, or download it on a machine with a connection and name "
                 f"its folder instead{hint}. 'minilm' and 'wordllama' need no connection"
             ) from exc

@@ -89,7 +89,7 @@ class Session:
         if client not in (None, self.key.client_id):
             own = self.key.client_id or "the default client"
             raise HTTPException(
-                404, f"there is no client {client!r} for this key, which is of {own}"
+                404, f"there is no client {client!r} for this key, which belongs to {own}"
             )
         return replace(self, client=self.key.client_id)
 
@@ -222,7 +222,7 @@ def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
         if ROLES.index(key.role) < ROLES.index(role):
             raise HTTPException(
-                403, f"this needs a key of the role {role}; this key is of a {key.role}"
+                403, f"this needs a key of the role {role}; this key has the role {key.role}"
             )
         session = Session(request, key, client=None).of(client)  # 404 if the key does not open it
         is_reading = request.method in _SAFE

@@ -123,7 +123,7 @@ def _canonical_rule(connection: Connection, rule: str) -> str:
     match = _THRESHOLD.fullmatch(rule)
     if match is None:
         if rule not in ("drift", "failed"):
-            raise ConfigError(f"{rule!r} is not a rule; expected such as {_EXPECTED}")
+            raise ConfigError(f"{rule!r} is not a rule; expected a rule such as {_EXPECTED}")
         return rule
     name, sign, number = match.groups()  # "claim_support", "<", "0.80"
     limit = float(number)
@@ -139,7 +139,7 @@ def check_targets(to: Sequence[str]) -> None:
     if bad := [target for target in to if not _TARGET.fullmatch(target)]:
         raise ConfigError(
             f"{len(bad)} of {len(to)} targets are no reference to an environment variable; "
-            "expected such as '${SLACK_URL}', in single quotes (the value is not shown: it may "
+            "expected a name such as '${SLACK_URL}', in single quotes (the value is not shown: it may "
             "hold a password)"
         )
 

@@ -63,7 +63,7 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
     has_name = (api_key.c.client_id == client, api_key.c.name == name)
     if read_rows(database, select(api_key.c.id).where(*has_name)):
         raise ConfigError(
-            f"client {client!r} has a key {name!r}; remove it first, or choose another name"
+            f"client {client!r} already has a key {name!r}; remove it first, or choose another name"
         )
     row = {
         "client_id": client,

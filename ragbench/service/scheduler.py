@@ -297,7 +297,7 @@ def _cron_times(cron: str, zone: str, at: datetime, *, reverse: bool = False) ->
         ) from exc
     except (KeyError, ValueError, OSError) as exc:
         raise ConfigError(
-            f"{zone!r} is not a time zone; expected such as 'Europe/Vienna' or 'UTC'"
+            f"{zone!r} is not a time zone; expected a name such as 'Europe/Vienna' or 'UTC'"
         ) from exc
 
 

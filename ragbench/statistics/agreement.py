@@ -95,8 +95,8 @@ def _check_values(frame: pd.DataFrame, keys: list[str], column: str, what: str) 
     if repeated.any():
         row = frame[repeated].iloc[0].to_dict()
         raise DataError(
-            f"{what}: expected one by each rater, keep one row; several systems have names each, "
-            f"got {row}"
+            f"{what}: expected one value by each rater; keep one row, or give each of several systems a "
+            f"name; got {row}"
         )
 
 

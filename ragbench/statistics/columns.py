@@ -339,7 +339,7 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
             raise ConfigError(f"scores of {name!r}: {exc}") from None
         if chosen and names_in_table != chosen:
             raise ConfigError(
-                f"scores of {name!r} have the measure {', '.join(names_in_table)}, others "
+                f"scores of {name!r} have the measure {', '.join(names_in_table)}, others have "
                 f"{', '.join(chosen)}: give a measure the same name in all scores"
             )
         chosen = names_in_table

@@ -53,7 +53,7 @@ def load_verdicts(
     judges = judges or {}
     taken = next((name for name in judges if name in _COLUMNS), None)
     if taken is not None:
-        raise ConfigError(f"a judge is called {taken!r}, as another column; give it another name")
+        raise ConfigError(f"a judge is called {taken!r}, like another column; give it another name")
     text = _read_text(path)
     is_json = text.lstrip()[:1] in ("{", "[")
     if judges and (is_json or not is_qrels(text)):

@@ -49,7 +49,7 @@ def database_url(database: str = "") -> URL:
         url = make_url(address)
     except (SQLAlchemyError, ValueError) as exc:
         raise ConfigError(
-            "the database's URL cannot be read; expected such as sqlite:///runs.sqlite"
+            "the database's URL cannot be read; expected a URL such as sqlite:///runs.sqlite"
         ) from exc
     kind = url.drivername.partition("+")[0]
     if kind == "sqlite":

@@ -384,7 +384,7 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
         except OSError as exc:
             if not database.is_shared():  # else the claim in the database is enough
                 raise StoreError(
-                    f"the lock of a request cannot be had ({exc}): {database.advice(exc)}"
+                    f"the lock of a request cannot be acquired ({exc}): {database.advice(exc)}"
                 ) from exc
         if database.is_shared():
             claims.enter_context(database.claimed(key, stop))

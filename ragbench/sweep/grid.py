@@ -574,7 +574,7 @@ def chosen(grid: Grid, only: str) -> list[str]:
     if not named:
         raise ConfigError(
             f"{unknown('configuration', only, names)}; a pattern or a number below {len(names)} "
-            "is right too"
+            "is accepted, too"
         )
     return named
 

@@ -57,7 +57,7 @@ def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
         is_same = path.is_file() and path.read_bytes() == text
         if path.exists() and not is_same and not force:
             raise ConfigError(
-                f"{path} is there already and differs; name another folder, or replace it with "
+                f"{path} already exists and differs; name another folder, or replace it with "
                 "--force"
             )
     for path, text in texts.items():

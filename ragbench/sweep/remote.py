@@ -242,12 +242,12 @@ def _check_secrets(name: str, job: str, notebook: str) -> None:
         is_secret = bool(_SECRET_NAME.search(variable)) and len(value) >= _MIN_SECRET
         if is_secret and value in job + notebook:
             raise ConfigError(
-                f"{name} holds the value of {variable}, which would travel; let each worker read "
+                f"{name} holds the value of {variable}, which would be sent to workers; let each worker read "
                 "the variable"
             )
     if _SECRET.search(job):
         raise ConfigError(
-            f"a parameter of {name} is a URL with credentials, which would travel; use a variable"
+            f"a parameter of {name} is a URL with credentials, which would be sent to workers; use a variable"
         )
 
 
@@ -298,8 +298,8 @@ def _zipped(inputs: Iterable[Path], base: Path, *, without: Path) -> bytes:
     size = sum(file.stat().st_size for file in files)
     if size > _MOST_INPUT:
         raise ConfigError(
-            f"the files that the grid names have {size:,} bytes, and {_MOST_INPUT:,} at most "
-            "travel to workers; name them by an absolute path that each worker has"
+            f"the files that the grid names have {size:,} bytes, and at most {_MOST_INPUT:,} are "
+            "sent to workers; name them by an absolute path that each worker has"
         )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

@@ -221,7 +221,9 @@ def _notes_on_changed_files(session: _Session, files: Sequence[Path]) -> list[st
 def _check_call(jobs: int | None, *, batch: bool, race: str) -> None:
     """Refuse arguments of `sweep` that contradict each other, and a sweep in a dry run."""
     if batch and race:
-        raise ConfigError("a batch asks all questions at once; a race saves most: leave out one")
+        raise ConfigError(
+            "a batch asks all questions at once, and a race leaves most of them out; use one of the two"
+        )
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}; expected 1 or more")
     if active_dry_run():

@@ -68,7 +68,7 @@ def confirm_content(subject: str, uses: str, content: str, command: str) -> None
     sys.stderr.write(f"{note}.\nUse it, now and later? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
-        raise ConfigError(f"{printable(subject)} is not used, as you wish")
+        raise ConfigError(f"{printable(subject)} is not used, because you declined")
     LineFile(book).append(content)
 
 

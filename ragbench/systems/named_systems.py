@@ -112,7 +112,9 @@ def reads_documents(spec: str, folder: str | Path = "") -> bool:
     """
     if spec.endswith(RECORDED_SUFFIXES):
         if not (Path(folder) / expanded(spec)).is_file():
-            raise ConfigError(f"the system {spec} is not there; expected a file of answers")
+            raise ConfigError(
+                f"there is no file {spec}; expected a system or a file of its answers"
+            )
         return False
     if spec.endswith(".toml"):
         kind, _ = read_table(Path(folder) / expanded(spec))

@@ -157,7 +157,7 @@ def _check_target(file: Path, form: str, *, force: bool) -> None:
         raise DataError(f"{file} is a folder, which the form {form!r} is not: it is not replaced")
     if os.path.lexists(file) and not force:
         raise DataError(
-            f"{file} is there already; name another place, or replace it with --force (force=True)"
+            f"{file} already exists; name another place, or replace it with --force (force=True)"
         )
 
 

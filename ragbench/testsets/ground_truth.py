@@ -38,7 +38,9 @@ def read_ground_truths(path: Path) -> dict[str, dict[str, Any]]:
         if not isinstance(record, dict) or not _is_valid(record):
             raise DataError(f"{path}, record {number}: {shown(record)}; expected {_EXPECTED}")
         if record["query_id"] in by_id:
-            raise DataError(f"{path}, record {number}: query_id {record['query_id']!r} is twice")
+            raise DataError(
+                f"{path}, record {number}: query_id {record['query_id']!r} occurs twice"
+            )
         by_id[record["query_id"]] = record
     return by_id
 

@@ -324,7 +324,7 @@ def load_intervention(name: str) -> Intervention:
     if head in ("distractors", "gold-at") and re.fullmatch(r"[1-9]\d*", number):
         return partial(function, n=int(number))
     raise ConfigError(
-        f"intervention {name!r} has the number {number!r}; expected such as distractors:4, "
+        f"intervention {name!r} has the number {number!r}; expected a form such as distractors:4, "
         "gold-at:5 or typos:0.05"
     )
 

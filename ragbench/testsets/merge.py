@@ -126,8 +126,8 @@ def merged(dataset: Dataset, other: Dataset, addition: Addition) -> Dataset:
     for doc_id in dataset.corpus.keys() & other.corpus.keys():
         if dataset.corpus[doc_id].full_text != other.corpus[doc_id].full_text:
             raise DataError(
-                f"the document {doc_id!r} of {other.name} is another one in {dataset.name}; merge "
-                "test sets of the same documents"
+                f"document {doc_id!r} differs between {dataset.name} and {other.name}; merge only test sets of "
+                "the same documents"
             )
     # of samples with one id, the one of `dataset` stays
     inputs = {each.sample_id: each for each in (*other.safety_inputs, *dataset.safety_inputs)}

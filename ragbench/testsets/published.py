@@ -104,17 +104,17 @@ def refuse_trec(path: Path) -> None:
     # judgements: question, 0, document, grade
     if len(columns) == 4 and columns[1] in ("0", "Q0") and columns[3].lstrip("+-").isdecimal():
         raise DataError(
-            f"{path} has judgements of TREC, not questions; `ragbench score {path} RUN` scores a run "
+            f"{path} holds TREC judgements, not questions; `ragbench score {path} RUN` scores a run "
             "by them"
         )
     # a run: question, Q0, document, rank, score, name of the system
     if len(columns) == 6 and columns[1] == "Q0":
         raise DataError(
-            f"{path} is a run of TREC, not a test set; `ragbench score QRELS {path}` scores it"
+            f"{path} is a TREC run, not a test set; `ragbench score QRELS {path}` scores it"
         )
     if line.lstrip().lower().startswith(("<top", "<?xml")):
         raise DataError(
-            f"{path} has topics of TREC in XML; write a line `number<tab>question` for each into a "
+            f"{path} holds TREC topics in XML; write a line `number<tab>question` for each into a "
             ".tsv file"
         )
 

@@ -147,8 +147,7 @@ def check_free(folder: Path, force: bool) -> None:
         return
     if not force:
         raise DataError(
-            f"{folder} is there already; name another folder, or replace it with --force "
-            "(force=True)"
+            f"{folder} already exists; name another folder, or replace it with --force (force=True)"
         )
     if not folder.is_dir():
         raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")

@@ -235,7 +235,7 @@ def test_ids_that_are_taken_are_changed_and_other_documents_are_refused(folder: 
     (folder / "e.yaml").write_text(text.format("Who sleeps", "two"), encoding="utf-8")
     done = run("merge", "d.yaml", "e.yaml", "--output", "f.yaml")
     assert done.exit_code == 2
-    assert "the document 'd' of e is another one in d" in done.output
+    assert "document 'd' differs between d and e" in done.output
 
 
 @pytest.mark.parametrize(

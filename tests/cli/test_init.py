@@ -103,7 +103,7 @@ def test_every_copied_notebook_begins_with_the_folders_own_files(docs: Path) -> 
 def test_nothing_is_overwritten_unasked(docs: Path) -> None:
     run("init", "mine", "--docs", "my docs")
     Path("mine/tests.yaml").write_text("mine")
-    assert "mine/tests.yaml is there already" in fails("init", "mine", "--docs", "my docs")
+    assert "mine/tests.yaml already exists" in fails("init", "mine", "--docs", "my docs")
     assert Path("mine/tests.yaml").read_text() == "mine"
     assert run("init", "mine", "--docs", "my docs", "--force").exit_code == 0
     assert Path("mine/tests.yaml").read_text() != "mine"

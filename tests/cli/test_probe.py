@@ -63,7 +63,7 @@ def test_a_service_of_unknown_form_becomes_a_file(
     )
     assert answer.passages[0].text == TEXT
     assert "answer    $.out.reply" in probe(file, "When?")
-    assert "there already" in probe(url, "When?", "--write", file, code=2)
+    assert "already exists" in probe(url, "When?", "--write", file, code=2)
 
 
 def test_a_stream_becomes_a_file(loopback: Any, wire: Any, tmp_path: Path) -> None:

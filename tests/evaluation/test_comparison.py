@@ -319,7 +319,8 @@ def test_how_large_a_fall_could_have_been_noticed() -> None:
 def test_another_embedder_is_refused() -> None:
     report = report_of([1.0, 0.5])
     with pytest.raises(
-        ComparisonError, match="measured with the embedder 'minilm' and this with 'wordllama'"
+        ComparisonError,
+        match="measured with the embedder 'minilm', this evaluation with 'wordllama'",
     ):
         check_comparable(report, report.queries, {}, {"embedder": "wordllama"})
 

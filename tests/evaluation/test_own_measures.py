@@ -214,7 +214,7 @@ def test_a_measure_of_rankings_has_the_documents_best_first_and_their_grades() -
     assert math.isnan(scores["first", "q3"])
     result = evaluated(measures=[mine])
     assert set(result["first"]) == {1.0}
-    with pytest.raises(ConfigError, match="scores answers, and there is only a ranking"):
+    with pytest.raises(ConfigError, match="scores answers, but there is only a ranking"):
         rb.score_run(qrels, run, [rb.Measure("words", lambda case, answer, contexts: 1.0)])
     with pytest.raises(ConfigError, match="two measures are named 'first'"):
         evaluated(

@@ -96,7 +96,7 @@ def test_a_pipeline_without_answers_says_so_as_other_systems_that_only_retrieve(
 @pytest.mark.parametrize("option", [{"judge": "ollama:m"}, {"interventions": "typos:0.05"}])
 def test_what_asks_about_answers_is_refused_where_nobody_answers(option: dict[str, Any]) -> None:
     [name] = option
-    refused = f'{name} is set, and llm "none" writes no answers'
+    refused = f'{name} is set, but llm "none" writes no answers'
     with pytest.raises(ConfigError, match=refused):
         check_parameters({"retriever": "bm25", "llm": "none", **option})
     pipeline = Pipeline(PETS, llm="none")

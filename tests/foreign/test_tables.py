@@ -381,17 +381,23 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "page.html": (b"<html><body>x</body></html>", "is an HTML page"),
     "doctype.html": (b"<!DOCTYPE html>\n<p>x", "is an HTML page"),
     "feed.xml": (b"<feed><entry/></feed>", "expected tests of JUnit (testcase), found feed, entry"),
-    "image.csv": (b"\x89PNG\r\n\x1a\n\x00\x00", "is no text"),
-    "traces.sqlite": (b"SQLite format 3\x00\x10\x00", "no text: it starts with b'SQLite format 3"),
+    "image.csv": (b"\x89PNG\r\n\x1a\n\x00\x00", "is not a text file"),
+    "traces.sqlite": (
+        b"SQLite format 3\x00\x10\x00",
+        "not a text file: it starts with b'SQLite format 3",
+    ),
     "utf16.csv": ("id,score\nq1,1\n".encode("utf-16-le"), "expected a table (CSV, JSON in UTF-8)"),
     "bm25.run": (b"q1 Q0 d1 1 9.5 bm25\nq1 Q0 d2 2 8.0 bm25\n", "is a run of documents"),
     "judged.txt": (b"q1 0 d1 1\nq2 0 d2 1\n", "is judgements of documents"),
-    "ragas.json": (b'{"faithfulness": 0.8, "answer_relevancy": 0.7}', "one value of each measure"),
+    "ragas.json": (b'{"faithfulness": 0.8, "answer_relevancy": 0.7}', "one value for each measure"),
     "beir.json": (
         b'{"ndcg": {"NDCG@1": 0.5, "NDCG@10": 0.6}, "recall": {"Recall@10": 0.9}}',
-        "one value of each measure, no scores of questions, as in 'ndcg'",
+        "one value for each measure, not scores of questions, as in 'ndcg'",
     ),
-    "metrics.json": (b'{"metrics": {"faithfulness": 0.8}, "model": {"name": "x"}}', "one value of"),
+    "metrics.json": (
+        b'{"metrics": {"faithfulness": 0.8}, "model": {"name": "x"}}',
+        "one value for",
+    ),
     "results.json": (
         b'{"results": {"hills": {"acc,none": 0.5}}, "configs": {"hills": {}}, "versions": {}}',
         "is a summary of lm-evaluation-harness without scores of questions; run it with --log_samples",
@@ -410,7 +416,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     ),
     "cut.xml": (b"<testsuite><testcase", "is not valid XML"),
     "entity.xml": (b'<!DOCTYPE x [<!ENTITY a "b">]><x/>', "declares entities"),
-    "means.txt": (b"ndcg_cut_10 all 0.5\nmap all 0.3\n", "means over all queries alone"),
+    "means.txt": (b"ndcg_cut_10 all 0.5\nmap all 0.3\n", "only means over all queries"),
     "cut.csv.gz": (b"\x1f\x8bxx", "could not be decompressed"),
     "damaged.csv.gz": (
         with_wrong_block(gzip.compress(b"id,score\nq1,0.5\n")),

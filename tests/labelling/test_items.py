@@ -315,9 +315,9 @@ def test_labels_of_other_results_are_named_and_not_none_of_all() -> None:
     """Not "0 of 20 labelled"."""
     label = {"query_id": "q1", "criterion": "correctness", "configuration": "a", "value": 1.0}
     for changed, message in (
-        ({"configuration": "c"}, "none of 1 labels is of 'a' and 'b'"),
-        ({"configuration": ""}, "none of 1 labels is of 'a' and 'b'"),
-        ({"query_id": "x9"}, "none of 1 labels is of 'a' and 'b'"),
+        ({"configuration": "c"}, "none of 1 labels is about 'a' and 'b'"),
+        ({"configuration": ""}, "none of 1 labels is about 'a' and 'b'"),
+        ({"query_id": "x9"}, "none of 1 labels is about 'a' and 'b'"),
         ({"criterion": "relevance"}, "none of 1 labels is by correctness: they are by relevance"),
     ):
         with pytest.raises(DataError, match=message):
@@ -328,7 +328,9 @@ def test_labels_of_other_results_are_named_and_not_none_of_all() -> None:
 def test_a_sheet_of_other_results_is_not_continued(tmp_path: Path) -> None:
     others = [result(name, texts(name)) for name in ("c", "d")]
     sheet = label_sheet(draw_items(others, dataset=DATA, n=3), tmp_path / "labels.csv")
-    with pytest.raises(DataError, match=r"labels\.csv is of other results: none of its 6 rows"):
+    with pytest.raises(
+        DataError, match=r"labels\.csv belongs to other results: none of its 6 rows"
+    ):
         draw_items(pair(), dataset=DATA, n=3, sheet=sheet)
     with pytest.raises(DataError, match="other results"):
         draw_items(pair(), dataset=DATA, n=3, sheet=sheet, annotator="ann")

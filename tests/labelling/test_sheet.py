@@ -246,7 +246,9 @@ def test_two_sheets_of_two_people_are_one_set_of_labels(tmp_path: Path) -> None:
     verdicts = [Judgement("q1", "correctness", 1.0)]
     twice = load_labels([paths[0], paths[0]])
     twice = twice[twice["configuration"] == twice["configuration"].iloc[0]]
-    with pytest.raises(DataError, match=r"one by each rater, keep one row.*'annotator': 'ann'"):
+    with pytest.raises(
+        DataError, match=r"one value by each rater; keep one row.*'annotator': 'ann'"
+    ):
         judge_agreement(verdicts, twice)
 
 
@@ -325,10 +327,12 @@ def test_an_item_that_rows_exchanged_is_named_with_its_line(criterion: str, tmp_
         lambda: save_label(path, items[1], 1.0),
         lambda: load_labels(path),
     ):
-        with pytest.raises(DataError, match=f"labels.csv, line .*: the item '{items[2]}' is of"):
+        with pytest.raises(
+            DataError, match=f"labels.csv, line .*: the item '{items[2]}' belongs to"
+        ):
             act()
     sheet.assign(item=items[0]).to_csv(path, index=False)  # filled down
-    with pytest.raises(DataError, match=f"the item '{items[0]}' is of another row"):
+    with pytest.raises(DataError, match=f"the item '{items[0]}' belongs to another row"):
         read_sheet(path)
 
 

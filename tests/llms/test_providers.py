@@ -505,7 +505,7 @@ def test_a_server_that_drips_is_not_waited_for_longer_than_asked(ask: Any, wire:
         ("anthropic", {}, "names no model; write anthropic:<model>"),
         ("anthropic:m", {}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
         ("openai:m", {}, "set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY"),
-        ("openai:m", {"OPENAI_API_KEY": "ké"}, "holds characters that no key has"),
+        ("openai:m", {"OPENAI_API_KEY": "ké"}, "holds characters that no API key has"),
         (
             "ollama:m",
             {"RAG_EVAL_OLLAMA_BASE_URL": "localhost:11434"},

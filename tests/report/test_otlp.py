@@ -108,7 +108,7 @@ def test_spans_have_kinds_inputs_outputs_and_lengths(data: Dataset, tmp_path: Pa
 
 def test_several_results_are_no_traces(data: Dataset, tmp_path: Path) -> None:
     result = rb.evaluate(data, "bm25")
-    with pytest.raises(ConfigError, match="JUnit XML and traces are of one result"):
+    with pytest.raises(ConfigError, match="JUnit XML and traces describe one result"):
         rb.write_report([result, replace(result, name="other")], tmp_path / "traces.jsonl")
 
 

@@ -132,7 +132,7 @@ def test_only_a_published_site_is_replaced(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("years of work")
-    with pytest.raises(ConfigError, match="something else"):
+    with pytest.raises(ConfigError, match="something other"):
         publish(study, mine, force=True)
     assert (mine / "thesis.txt").read_text() == "years of work"
 

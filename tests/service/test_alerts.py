@@ -302,7 +302,7 @@ def test_no_address_is_shown_by_a_test_that_fails(
     [
         ("clam_support<0.8", "unknown measure 'clam_support'; did you mean 'claim_support'"),
         ("claim_support<80", "claim_support lies between 0 and 1; 80 is never crossed"),
-        ("claim_support<=0.8", "is not a rule; expected such as 'claim_support<0.8'"),
+        ("claim_support<=0.8", "is not a rule; expected a rule such as 'claim_support<0.8'"),
         ("drfit", "is not a rule"),
     ],
 )

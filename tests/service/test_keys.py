@@ -67,7 +67,9 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert "there is no key yet" in printed("remove", "ci", status=2)
     key = printed("add", "ci", "--client", "acme", "--role", "admin").split()[0]
-    assert "client 'acme' has a key 'ci'" in printed("add", "ci", "--client", "acme", status=2)
+    assert "client 'acme' already has a key 'ci'" in printed(
+        "add", "ci", "--client", "acme", status=2
+    )
     assert "unknown role 'amdin'; did you mean 'admin'?" in printed(
         "add", "x", "--role", "amdin", status=2
     )

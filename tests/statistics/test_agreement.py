@@ -156,7 +156,7 @@ def test_every_form_of_labels_gives_the_same() -> None:
         (people([None, None]), "no human label with a value"),
         (people([1, 0], "relevance"), "2 of 2 human labels are of answers that were not judged"),
         (people([1, 0]).drop(columns="value"), "no column value"),
-        (pd.concat([people([1]), people([0])]), "human label: expected one by each rater"),
+        (pd.concat([people([1]), people([0])]), "human label: expected one value by each rater"),
         (people([1, 0]).assign(value=["good", "bad"]), "expected numbers from 0 to 1"),
         (
             people([1, 0]).assign(configuration=["a", "b"]),

@@ -233,7 +233,9 @@ def test_a_maximum_that_is_reached_before_the_first_batch_stops_the_runs(
 def test_batches_that_would_do_nothing_are_refused(
     finished: Finished, server: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match="all questions at once; a race saves most"):
+    with pytest.raises(
+        ConfigError, match="all questions at once, and a race leaves most of them out"
+    ):
         sweep(finished.grid, out=tmp_path, batch=True, race="auto")
     with pytest.raises(ConfigError, match="needs the reply store"):
         sweep(finished.grid, out=tmp_path, batch=True, replies="off")

@@ -84,7 +84,7 @@ def test_a_field_twice_is_refused_with_its_line(tmp_path: Path) -> None:
     assert (problem.line, "id" in problem.value) == (3, True)
     line = '{"query_id": "a", "text": "?"}\n{"query_id": "q", "text": "?", "text": "!"}\n'
     [problem] = validate_testset(write(tmp_path / "a.jsonl", line))
-    assert (problem.line, "'text' is there twice" in problem.value) == (2, True)
+    assert (problem.line, "'text' occurs twice" in problem.value) == (2, True)
 
 
 def test_jsonl_errors_of_every_kind(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_what_is_there_is_replaced_with_force_only(tmp_path: Path) -> None:
     dataset = Dataset("d", "test", {}, (Case("q1", "a?"),), {"q1": {}})
     path = save_testset(dataset, tmp_path / NAMES["yaml"], "yaml")
     with pytest.raises(
-        DataError, match=r"is there already; name another place, or replace it with --force"
+        DataError, match=r"already exists; name another place, or replace it with --force"
     ):
         save_testset(dataset, path, "yaml")
     save_testset(dataset, path, "yaml", force=True)

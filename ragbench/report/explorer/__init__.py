@@ -392,7 +392,7 @@ class Explorer:
         """
         file = Path(path)
         if file.suffix.lower() != ".html":
-            raise ConfigError(f"{file} is not a page by its name; end it in .html")
+            raise ConfigError(f"{file} is not the name of a page; end it in .html")
         check_output(file, force=force)
         write_durably(file, self.html())
         return file

@@ -150,7 +150,7 @@ def write_report(
         suffix = ".eee.json" if path.name.endswith(".eee.json") else path.suffix.lower()
         if suffix not in forms:
             raise ConfigError(
-                f"{path}: JUnit XML and traces are of one result; write several as .html, .md or "
+                f"{path}: JUnit XML and traces describe one result; write several as .html, .md or "
                 ".json"
             )
         texts = {path: forms[suffix](shown)}

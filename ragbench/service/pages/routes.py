@@ -53,7 +53,7 @@ def log_in(request: Request, form: FormFields) -> Response:
     """Begin a session with a key; its cookie opens nothing but these pages and the API."""
     key = key_of(request, form.get("key", ""))
     if key is None:
-        raise HTTPException(401, "This key opens nothing.")
+        raise HTTPException(401, "This key gives no access.")
     token = open_session(key.id, database=request.app.state.database)
     response = RedirectResponse("/", 303)
     response.set_cookie(

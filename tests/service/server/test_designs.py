@@ -626,7 +626,7 @@ def test_symptoms_lead_to_a_sentence_with_the_cause(
     assert "acme has no documents yet; send them to /ingest" in refused
     other = {**body, "client_id": "other"}
     refused = call("POST", "/api/v1/evaluation/generate", other, status=404)["detail"]
-    assert refused == "there is no client 'other' for this key, which is of acme"
+    assert refused == "there is no client 'other' for this key, which belongs to acme"
     for doc_id, text in DOCUMENTS.items():
         call("POST", "/ingest", {"documentId": doc_id, "text": text}, status=201)
     llm_environment.setenv("RAG_EVAL_PROVIDER", "ollama")

@@ -86,7 +86,7 @@ def test_who_has_no_key_is_asked_for_it(visit: TestClient) -> None:
     answer = visit.get("/compare")
     assert (answer.status_code, 'action="/login"' in answer.text) == (401, True)
     answer = visit.post("/login", data={"key": "wrong"})
-    assert (answer.status_code, "This key opens nothing." in answer.text) == (401, True)
+    assert (answer.status_code, "This key gives no access." in answer.text) == (401, True)
     assert not visit.cookies
 
 
