@@ -41,7 +41,7 @@ from ragbench.statistics.intervals import (
     safe_intervals,
     score_interval,
 )
-from ragbench.statistics.power import Pilot
+from ragbench.statistics.power import Pilot, detectable
 from ragbench.statistics.ranking import answer_measure_of, main_measure_of
 from ragbench.statistics.thresholds import ALPHA, MARGIN, MIN_QUESTIONS
 
@@ -293,6 +293,7 @@ def compare_all(
             pilots.append(_pilot(pair, part, measure))
     # all intervals at once; none may pass the largest possible difference, `width`
     low, high, p, method = difference_intervals(parts, pilots, alpha)
+    mde = detectable(pilots, alpha)
     for i, (row, part, pilot) in enumerate(zip(rows, parts, pilots, strict=True)):
         row["n_clusters"] = pilot.n  # fewer than the clusters if neighbours resemble each other
         row["ci_low"] = np.maximum(low[i], -pilot.width)
@@ -300,7 +301,7 @@ def compare_all(
         row["interval"] = method[i]
         row["p_value"] = p[i]
         row["p_likely"] = part.p_value
-        row["mde"] = pilot.detectable(alpha)
+        row["mde"] = mde[i]
     # whether there are enough questions for a decision depends on the clusters alone
     cluster_counts = [len(part.sums) for part in parts]
     _decide(rows, pilots, cluster_counts, decides, alpha, margin, n_dropped, not_possible)

@@ -12,7 +12,7 @@ from few pairs promises too much. tests/statistics/test_coverage.py checks this 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -64,10 +64,9 @@ class Pilot(NamedTuple):
         (0.808, 0.714)
         """  # noqa: E501
         if self.differing is None:  # the values are not all 0 or 1
-            deviations, critical = _likely_critical_means(
-                self.deviation, self.n, n, alpha, self.width
-            )
-            return _mean_power(effect, n, deviations, critical)
+            deviations = self.deviation / _deviation_ratios(self.n)  # likely true ones
+            critical = _critical_means_of_pairs(deviations, n, alpha, self.width)
+            return float(_mean_power(np.array(effect), n, deviations, critical))
         # a mean difference of values of 0 and 1 is at most the rate of questions that differ
         rates = np.maximum(_likely_rates(self.differing, self.n), effect)
         if n <= _MAX_EXACT:
@@ -77,30 +76,7 @@ class Pilot(NamedTuple):
         # differs, else 0: its mean is the rate, and the variance is the rate less the squared mean.
         deviations = np.sqrt(np.maximum(rates - effect**2, 1e-12))
         critical = _critical_means_of_pairs(deviations, n, alpha, self.width)
-        return _mean_power(effect, n, deviations, critical)
-
-    def detectable(self, alpha: float = ALPHA) -> float:
-        """Compute the smallest true difference that is shown with a probability of `POWER` if as many
-        pairs are drawn again; NaN if no difference is.
-
-        >>> round(Pilot(30, 0.2, math.inf).detectable(), 3), round(Pilot(30, 0.2, 1.0).detectable(), 3)
-        (0.109, 0.144)
-        """
-        from scipy.optimize import brentq
-
-        is_binary = self.differing is not None
-        if self.n < 2 or (not is_binary and self.deviation <= TIE):
-            return math.nan  # equal differences say nothing of how much others vary
-        # no difference can be larger than the width; one of 100 deviations is always shown
-        largest = 1.0 if is_binary else min(self.width, 100 * self.deviation)
-
-        def excess(effect: float) -> float:
-            """Compute how far the power of an effect exceeds the wanted power."""
-            return self.power(effect, self.n, alpha) - POWER
-
-        if excess(largest) < 0:
-            return math.nan
-        return float(brentq(excess, 0.0, largest, xtol=1e-6 * largest))
+        return float(_mean_power(np.array(effect), n, deviations, critical))
 
     def n_to_decide(self, difference: float, margin: float, alpha: float) -> int:
         """Compute the number of pairs that decide if difference and deviation stay as they are.
@@ -182,6 +158,71 @@ class Pilot(NamedTuple):
         return max(rule_of_three, by_student)
 
 
+def detectable(pilots: Sequence[Pilot], alpha: float = ALPHA) -> Floats:
+    """Compute for each pilot the smallest true difference that is shown with a probability of `POWER` if
+    as many pairs are drawn again; NaN if no difference is.
+
+    >>> detectable([Pilot(30, 0.2, math.inf), Pilot(30, 0.2, 1.0)]).round(3)
+    array([0.109, 0.144])
+    """
+    smallest = np.full(len(pilots), math.nan)
+    groups: dict[tuple[int, float], list[int]] = {}  # n, width -> positions of pilots
+    for i, pilot in enumerate(pilots):
+        if pilot.n < 2:
+            continue
+        if pilot.differing is not None:
+            smallest[i] = _detectable_rate(pilot, alpha)
+        elif pilot.deviation > TIE:  # equal differences say nothing of how much others vary
+            groups.setdefault((pilot.n, pilot.width), []).append(i)
+    for (n, width), positions in groups.items():
+        deviations = np.array([pilots[i].deviation for i in positions])
+        smallest[positions] = _detectable_means(deviations, n, width, alpha)
+    return smallest
+
+
+def _detectable_rate(pilot: Pilot, alpha: float) -> float:
+    """Return the smallest true difference of values of 0 and 1 for `detectable`."""
+    from scipy.optimize import brentq
+
+    def excess(effect: float) -> float:
+        """Compute how far the power of an effect exceeds the wanted power."""
+        return pilot.power(effect, pilot.n, alpha) - POWER
+
+    if excess(1.0) < 0:  # no difference can be larger
+        return math.nan
+    return float(brentq(excess, 0.0, 1.0, xtol=1e-6))
+
+
+def _detectable_means(deviations: Floats, n: int, width: float, alpha: float) -> Floats:
+    """Return the smallest true mean difference for `detectable`, for the standard deviation of each of
+    many pilots of `n` pairs (pilots,). All are searched at once.
+
+    `width` is the largest possible difference.
+    """
+    from scipy.optimize.elementwise import find_root
+    from scipy.special import ndtri
+
+    true_deviations = deviations[:, None] / _deviation_ratios(n)  # likely ones (pilots, nodes)
+    critical = _critical_means_of_pairs(true_deviations, n, alpha, width)
+
+    def excess(effects: Floats, pilots: Ints) -> Floats:
+        """Compute how far the power of an effect exceeds the wanted power, for each of these pilots."""
+        return _mean_power(effects, n, true_deviations[pilots], critical[pilots]) - POWER
+
+    # The effect with the wanted power, if the true deviation and the sample's were known. The smallest
+    # and the largest for the likely deviations bracket the effect with the wanted mean power.
+    effects_if_known = critical + ndtri(POWER) * true_deviations[:, :, None] / math.sqrt(n)
+    lowest = effects_if_known.min(axis=(1, 2))
+    highest = effects_if_known.max(axis=(1, 2))
+    # no difference can be larger than the width, and none above 100 deviations is searched
+    highest = np.minimum(highest, np.minimum(width, 100 * deviations))
+    numbers = np.arange(len(deviations))  # of the pilots
+    found = find_root(excess, (lowest, highest), args=(numbers,), tolerances={"fatol": 1e-9})
+    # without success not even the largest of these differences has the power
+    smallest: Floats = np.where(found.success, found.x, math.nan)
+    return smallest
+
+
 def _smallest(holds: Callable[[int], bool], limit: int, guess: int = 0) -> int:
     """Return the smallest n from 2 on for which a condition holds; `limit` if that is larger.
 
@@ -246,34 +287,25 @@ def _deviation_ratios(n: int) -> Floats:
     return ratios
 
 
-def _mean_power(effect: float, n: int, deviations: Floats, critical: Floats) -> float:
-    """Return the mean power of `n` pairs for a true mean difference `effect`.
+def _mean_power(effects: Floats, n: int, deviations: Floats, critical: Floats) -> Floats:
+    """Return the mean power of `n` pairs for each true mean difference of `effects` (...,).
 
     The mean is over two unknown numbers: the true deviation, and the deviation that the sample
     happens to have. For each of their quantiles, the power is the probability that a normal mean
     exceeds the critical one.
 
     Args:
-        deviations: quantiles of the true standard deviation (nodes,).
+        deviations: quantiles of the true standard deviation (..., nodes).
         critical: the sample mean from which the interval excludes 0: a row per true deviation, a column
-            per deviation of the sample (nodes, nodes).
+            per deviation of the sample (..., nodes, nodes).
     """
     from scipy.special import ndtr
 
     _, weights = _levels_and_weights()
-    powers = ndtr((effect - critical) * math.sqrt(n) / deviations[:, None])
-    return float(weights @ powers @ weights)
-
-
-@lru_cache(maxsize=64)
-def _likely_critical_means(
-    pilot_deviation: float, n_pilot: int, n: int, alpha: float, width: float
-) -> tuple[Floats, Floats]:
-    """Compute quantiles of the true deviation (nodes,), given the deviation of a pilot of `n_pilot` pairs,
-    and the `_critical_means_of_pairs` of `n` other pairs for each of them (nodes, nodes).
-    """
-    true_deviations = pilot_deviation / _deviation_ratios(n_pilot)
-    return true_deviations, _critical_means_of_pairs(true_deviations, n, alpha, width)
+    errors = deviations[..., None] / math.sqrt(n)
+    powers = ndtr((effects[..., None, None] - critical) / errors)
+    mean_powers: Floats = np.vecdot(powers @ weights, weights)
+    return mean_powers
 
 
 def _critical_means_of_pairs(true_deviations: Floats, n: int, alpha: float, width: float) -> Floats:
@@ -286,12 +318,16 @@ def _critical_means_of_pairs(true_deviations: Floats, n: int, alpha: float, widt
     of which the smaller critical mean counts. If `width`, the largest possible difference, is infinite,
     the critical mean is Student's.
 
+    Args:
+        true_deviations: (..., nodes).
+
     Returns:
-        A row per true deviation, a column per deviation that the sample may happen to have.
+        A row per true deviation, a column per deviation that the sample may happen to have (..., nodes,
+        nodes).
     """
     from scipy.special import stdtrit
 
-    sample_deviations = true_deviations[:, None] * _deviation_ratios(n)
+    sample_deviations = true_deviations[..., None] * _deviation_ratios(n)
     by_student: Floats = sample_deviations * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
     if not math.isfinite(width):
         return by_student

@@ -22,7 +22,7 @@ from ragbench.statistics.clusters import Clustered
 from ragbench.statistics.comparison import difference_intervals
 from ragbench.statistics.gaffke import p_above
 from ragbench.statistics.intervals import Intervals
-from ragbench.statistics.power import Pilot
+from ragbench.statistics.power import Pilot, detectable
 
 Floats = npt.NDArray[np.float64]
 SIZES = (5, 10, 20, 30, 60, 100, 300)
@@ -323,12 +323,8 @@ def check_promised_power(sizes: tuple[int, ...], experiments: int) -> None:
         "others show it"
     )
     for n in sizes:
-        promised = np.array(
-            [
-                Pilot(n, float(own.std(ddof=1)), 1.0).detectable()
-                for own in rng.normal(0, 0.1, (experiments, n))
-            ]
-        )
+        deviations = rng.normal(0, 0.1, (experiments, n)).std(axis=1, ddof=1)
+        promised = detectable([Pilot(n, float(deviation), 1.0) for deviation in deviations])
         rates = {
             "normal .1": (
                 promised,
@@ -354,7 +350,7 @@ def check_promised_power(sizes: tuple[int, ...], experiments: int) -> None:
 
 @cache
 def binary_promise(n: int, differing: int) -> float:
-    return Pilot(n, 1.0, 1.0, differing).detectable()
+    return float(detectable([Pilot(n, 1.0, 1.0, differing)])[0])
 
 
 @pytest.mark.simulation
@@ -367,10 +363,7 @@ def test_the_smallest_detectable_difference_has_its_power_at_fifteen() -> None:
 
 
 def test_too_few_questions_detect_nothing() -> None:
-    assert np.isnan([Pilot(2, 0.1, 1.0).detectable(), binary_promise(4, 1)]).tolist() == [
-        True,
-        True,
-    ]
+    assert np.isnan(detectable([Pilot(2, 0.1, 1.0), Pilot(4, 1.0, 1.0, 1)])).all()
 
 
 def check_means(sizes: tuple[int, ...], experiments: int) -> None:
