@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,8 @@ def questions_of(scores: Scores, questions: Mapping[str, str] | None) -> Mapping
     return queries
 
 
-class Clustered(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Clustered:
     """The differences of two configurations by cluster, in units of the mean number of questions.
 
     `sums` are sums over the questions of each cluster, `lengths` their numbers; the mean of `sums`
@@ -72,28 +74,33 @@ class Clustered(NamedTuple):
     lengths: Floats
 
     @classmethod
-    def of(cls, pair: Pairs, clusters: Mapping[object, str]) -> Clustered:
-        """Add up the differences of the questions in each cluster, such as a conversation.
+    def of(cls, pairs: Pairs, clusters: Mapping[object, str]) -> list[Clustered]:
+        """Add up the differences of the questions in each cluster, such as a conversation, for each
+        contender.
 
         `clusters` maps each question to its cluster; if it is empty, each question is a cluster of its
         own. Sums and lengths are divided by the mean number of questions in a cluster, so that the mean
         of the sums is the mean difference of a question.
         """
         if not clusters:
-            return cls(pair.difference, np.ones(len(pair.ids)))
-        names = [clusters[query_id] for query_id in pair.ids]
+            lengths = np.ones(len(pairs.ids))
+            return [cls(differences, lengths) for differences in pairs.difference]
+        names = [clusters[query_id] for query_id in pairs.ids]
         cluster_numbers, _ = pd.factorize(np.array(names, dtype=object))
         counts = np.bincount(cluster_numbers).astype(np.float64)  # questions in each cluster
-        sums = np.bincount(cluster_numbers, pair.difference).astype(np.float64)
         scale = len(counts) / max(len(names), 1)  # 1 / the mean number of questions in a cluster
-        return cls(sums * scale, counts * scale)
+        parts = []
+        for differences in pairs.difference:
+            sums = np.bincount(cluster_numbers, differences).astype(np.float64)
+            parts.append(cls(sums * scale, counts * scale))
+        return parts
 
     @property
     def is_even(self) -> bool:
         """Return True if all clusters have as many questions."""
         return bool((self.lengths == self.lengths[:1]).all())
 
-    @property
+    @cached_property
     def n_independent(self) -> float:
         """Return the number of independent clusters that show as much, see `autocorrelation.n_independent`."""
         return n_independent(self._residuals) if len(self.sums) else 0.0
@@ -111,7 +118,7 @@ class Clustered(NamedTuple):
         [p] = students_p_values([self._residuals + self.sums.mean()])
         return float(p)
 
-    @property
+    @cached_property
     def _residuals(self) -> Floats:
         """Return the sums minus the sums expected from the common mean and the lengths."""
         residuals: Floats = self.sums - self.sums.mean() * self.lengths

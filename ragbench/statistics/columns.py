@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -249,6 +251,20 @@ def deviation(values: Floats) -> float:
     return float(values.std(ddof=1)) if len(values) > 1 else math.nan
 
 
+def means_of_rows(rows: Floats) -> Floats:
+    """Return the mean of each row (rows, values); NaN without values."""
+    means: Floats = rows.mean(axis=1) if rows.shape[1] else np.full(len(rows), math.nan)
+    return means
+
+
+def deviations_of_rows(rows: Floats) -> Floats:
+    """Return the standard deviation of each row, a sample (rows, values); NaN below two values."""
+    if rows.shape[1] < 2:
+        return np.full(len(rows), math.nan)
+    deviations: Floats = rows.std(axis=1, ddof=1)
+    return deviations
+
+
 def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
     """Return the smallest and the largest value of a measure; infinite if it is unbounded.
 
@@ -263,32 +279,57 @@ def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
     low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (0.0, 1.0)
     lowest = -math.inf if low is None else low
     highest = math.inf if high is None else high
-    observed = np.concatenate([np.empty(0), *values])
-    is_inside = (observed >= lowest - _ROUNDING) & (observed <= highest + _ROUNDING)
-    if not is_inside.all():
-        return -math.inf, math.inf
+    for observed in values:
+        if not _is_inside(observed, lowest, highest).all():
+            return -math.inf, math.inf
     return lowest, highest
 
 
-class Pairs(NamedTuple):
-    """The values of two configurations on the queries that both scored, in the order of the baseline.
+def _is_inside(values: Floats, lowest: float, highest: float) -> Bools:
+    """Return True for each value within bounds, but for rounding; False for NaN."""
+    inside: Bools = (values >= lowest - _ROUNDING) & (values <= highest + _ROUNDING)
+    return inside
 
-    `ids` are these queries; `unpaired` is the number of queries that either side left unscored.
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The values of the baseline and of contenders by one measure, on the queries that the baseline and
+    each of these contenders scored.
+
+    Attributes:
+        names: the contenders.
+        ids: the queries, in the order of the baseline.
+        unpaired: the number of other queries, which the baseline or the contender left unscored; it is
+            the same for all these contenders.
+        before: the values of the baseline (queries,).
+        after: the values of the contenders (contenders, queries).
     """
 
+    names: list[str]
+    ids: pd.Index
+    unpaired: int
     before: Floats
     after: Floats
-    unpaired: int
-    ids: pd.Index
 
-    @property
+    @cached_property
     def difference(self) -> Floats:
-        return self.after - self.before
+        """Return the values of the contenders minus the baseline's (contenders, queries)."""
+        difference: Floats = self.after - self.before
+        return difference
 
-    @property
-    def binary(self) -> bool:
-        """Return True if all values are 0 or 1."""
-        return bool(np.isin([self.before, self.after], (0.0, 1.0)).all())
+    def is_binary(self) -> Bools:
+        """Return True for each contender if all its values and all of the baseline are 0 or 1."""
+        is_baseline_binary = np.isin(self.before, (0.0, 1.0)).all()
+        is_contender_binary = np.isin(self.after, (0.0, 1.0)).all(axis=1)
+        return np.where(is_baseline_binary, is_contender_binary, False)
+
+    def largest_differences(self, measure: str) -> Floats:
+        """Return the largest possible difference between each contender and the baseline by the bounds of
+        `measure`; infinite if it is unbounded, or if one of their values is out of bounds (`bounds_of`).
+        """
+        lowest, highest = bounds_of(measure, self.before)
+        is_inside = _is_inside(self.after, lowest, highest).all(axis=1)
+        return np.where(is_inside, highest - lowest, math.inf)
 
 
 Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
@@ -369,9 +410,38 @@ def _shared_measures(tables: Tables) -> list[str]:
     return shared
 
 
-def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
-    """Return the values of two configurations by a measure on the queries that both scored, and the
-    number of the other queries, which at least one side left unscored.
+def paired(tables: Tables, baseline: str, measure: str) -> list[Pairs]:
+    """Return the values of the baseline and of all other configurations by a measure, on the queries
+    that both scored. Contenders that scored the same queries are together.
+
+    Raises:
+        ComparisonError: two configurations do not have the same queries.
+    """
+    names = [name for name in tables if name != baseline]
+    ids = tables[baseline][measure].index
+    before = tables[baseline][measure].to_numpy()
+    after = np.array([_values_in_order(tables, baseline, name, measure) for name in names])
+    is_paired = ~(np.isnan(before) | np.isnan(after))  # (contenders, queries)
+    # contenders by the queries that they are paired on
+    groups: dict[bytes, list[int]] = {}
+    for i, is_scored in enumerate(is_paired):
+        groups.setdefault(is_scored.tobytes(), []).append(i)
+    pairs = []
+    for members in groups.values():
+        is_scored = is_paired[members[0]]
+        pairs_of_group = Pairs(
+            names=[names[i] for i in members],
+            ids=ids[is_scored],
+            unpaired=int((~is_scored).sum()),
+            before=before[is_scored],
+            after=after[np.ix_(members, is_scored)],
+        )
+        pairs.append(pairs_of_group)
+    return pairs
+
+
+def _values_in_order(tables: Tables, baseline: str, name: str, measure: str) -> Floats:
+    """Return the values of a configuration by a measure, in the order of the baseline's queries.
 
     Raises:
         ComparisonError: the two do not have the same queries.
@@ -389,13 +459,7 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
                 f"{_first_three(only_after)}. Run both on the same dataset and split"
             )
         after = after.reindex(before.index)  # the same queries in another order
-    left = np.asarray(before, dtype=np.float64)
-    right = np.asarray(after, dtype=np.float64)
-    is_paired = ~(np.isnan(left) | np.isnan(right))
-    n_unpaired = int((~is_paired).sum())
-    if not n_unpaired:
-        return Pairs(left, right, 0, before.index)
-    return Pairs(left[is_paired], right[is_paired], n_unpaired, before.index[is_paired])
+    return np.asarray(after, dtype=np.float64)
 
 
 def _first_three(ids: Sequence[object]) -> str:
@@ -418,11 +482,8 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple
     tables = tables_of(scores_by_name)
     first = next(iter(tables))
     [measure] = chosen_measures(tables, [measure])
-    for name in tables:
-        paired(tables, first, name, measure)  # raises if the queries differ
-    order = tables[first][measure].index
-    columns = {name: table[measure].reindex(order) for name, table in tables.items()}
-    matrix = pd.DataFrame(columns).dropna()
+    columns = {name: _values_in_order(tables, first, name, measure) for name in tables}
+    matrix = pd.DataFrame(columns, index=tables[first][measure].index).dropna()
     if matrix.empty:
         raise ComparisonError(
             f"{measure}: no query that all {len(tables)} configurations have scored"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ragbench.array_types import Floats
 from ragbench.errors import ConfigError, check_known
 from ragbench.hints.calls import explaining_calls
 from ragbench.hints.expected_options import OF_COMPARISONS
@@ -27,8 +28,9 @@ from ragbench.statistics.columns import (
     check_alpha,
     check_margin,
     chosen_measures,
-    deviation,
+    deviations_of_rows,
     mean,
+    means_of_rows,
     p_text,
     paired,
     tables_of,
@@ -278,23 +280,14 @@ def compare_all(
     decides = chosen[0] if measures else _deciding_measure(tables, baseline, chosen)
     words = questions_of(scores_by_name[baseline], questions)
     clusters = clusters_of(_all_queries(tables[baseline]), words)
-    # for each contender and measure: its row, its differences by cluster, their number and spread
-    rows: list[dict[str, Any]] = []
-    parts: list[Clustered] = []
-    pilots: list[Pilot] = []
-    for name in tables:
-        if name == baseline:
-            continue
-        for measure in chosen:
-            pair = paired(tables, baseline, name, measure)
-            part = Clustered.of(pair, clusters)
-            rows.append({"name": name, **_descriptive_columns(pair, measure)})
-            parts.append(part)
-            pilots.append(_pilot(pair, part, measure))
+    differences = _differences(tables, baseline, chosen, clusters)
+    rows = [difference.row for difference in differences]
+    parts = [difference.part for difference in differences]
+    pilots = [difference.pilot for difference in differences]
     # all intervals at once; none may pass the largest possible difference, `width`
     low, high, p, method = difference_intervals(parts, pilots, alpha)
     mde = detectable(pilots, alpha)
-    for i, (row, part, pilot) in enumerate(zip(rows, parts, pilots, strict=True)):
+    for i, (row, part, pilot) in enumerate(differences):
         row["n_clusters"] = pilot.n  # fewer than the clusters if neighbours resemble each other
         row["ci_low"] = np.maximum(low[i], -pilot.width)
         row["ci_high"] = np.minimum(high[i], pilot.width)
@@ -307,6 +300,41 @@ def compare_all(
     _decide(rows, pilots, cluster_counts, decides, alpha, margin, n_dropped, not_possible)
     result = pd.DataFrame(rows)[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64"))
     return printed_as(result.astype({"n_to_decide": "Int64"}), short_comparison)
+
+
+class _Difference(NamedTuple):
+    """The difference of a contender from the baseline by a measure: its row of the comparison, the
+    differences by cluster, and their number and spread.
+    """
+
+    row: dict[str, Any]
+    part: Clustered
+    pilot: Pilot
+
+
+def _differences(
+    tables: Tables, baseline: str, measures: Sequence[str], clusters: Mapping[object, str]
+) -> list[_Difference]:
+    """Return the difference of each contender by each measure: by contender in the order of the tables,
+    then by measure. The rows have the columns of `_descriptive_rows`.
+
+    Contenders that scored the same queries are computed together, as rows of one matrix.
+    """
+    found: dict[tuple[str, str], _Difference] = {}  # by contender and measure
+    for measure in measures:
+        for pairs in paired(tables, baseline, measure):
+            rows = _descriptive_rows(pairs, measure)
+            parts = Clustered.of(pairs, clusters)
+            pilots = _pilots(pairs, parts, measure)
+            for i, name in enumerate(pairs.names):
+                found[name, measure] = _Difference(rows[i], parts[i], pilots[i])
+    in_order = []
+    for name in tables:
+        if name == baseline:
+            continue
+        for measure in measures:
+            in_order.append(found[name, measure])
+    return in_order
 
 
 def _all_queries(table: Mapping[str, "pd.Series[float]"]) -> pd.Index:
@@ -417,15 +445,18 @@ def _decision(row: Mapping[str, Any], alpha: float, margin: float) -> str:
     return "undecided"
 
 
-def _pilot(pair: Pairs, part: Clustered, measure: str) -> Pilot:
-    """Return the pilot of a measure's differences, by its independent observations: by cluster if a
+def _pilots(pairs: Pairs, parts: Sequence[Clustered], measure: str) -> list[Pilot]:
+    """Return the pilot of each contender's differences, by its independent observations: by cluster if a
     cluster has several questions, and fewer where neighbours resemble each other.
     """
-    pilot = Pilot.of(pair, measure)
-    n = int(part.n_independent)
-    if n == pilot.n:
-        return pilot
-    return Pilot(n, part.deviation, pilot.width)
+    pilots = []
+    for pilot, part in zip(Pilot.of(pairs, measure), parts, strict=True):
+        n = int(part.n_independent)
+        if n == pilot.n:
+            pilots.append(pilot)
+        else:
+            pilots.append(Pilot(n, part.deviation, pilot.width))
+    return pilots
 
 
 _COLUMNS = (
@@ -439,32 +470,52 @@ _NUMBERS = (
 ).split()
 
 
-def _descriptive_columns(pair: Pairs, measure: str) -> dict[str, object]:
-    """Return the columns of `compare` that describe the pairs of two configurations, without a test: from
+def _descriptive_rows(pairs: Pairs, measure: str) -> list[dict[str, Any]]:
+    """Return for each contender the columns of `compare` that describe its pairs, without a test: from
     the means to the counts of queries. `gain` is the difference, above 0 if the contender is better.
     """
-    difference = pair.difference
+    difference = pairs.difference
+    n = len(pairs.ids)
     gain = difference if higher_is_better(measure) else -difference
-    spread = deviation(difference)
-    if spread > TIE:
-        effect = mean(difference) / spread
-    elif len(difference) and np.abs(difference).max() <= TIE:  # no query differs
-        effect = 0.0
-    else:  # every query differs by the same, or there is no query
-        effect = math.nan
-    return {
-        "measure": measure,
-        "baseline": mean(pair.before),
-        "contender": mean(pair.after),
-        "difference": mean(difference),
-        "gain": mean(gain),
-        "effect_size": effect,
-        "wins": int((gain > TIE).sum()),
-        "ties": int((np.abs(gain) <= TIE).sum()),
-        "losses": int((gain < -TIE).sum()),
-        "n": len(difference),
-        "n_unpaired": pair.unpaired,
-    }
+    wins = (gain > TIE).sum(axis=1)
+    losses = (gain < -TIE).sum(axis=1)
+    mean_differences = means_of_rows(difference)
+    mean_gains = means_of_rows(gain)
+    mean_contenders = means_of_rows(pairs.after)
+    mean_baseline = mean(pairs.before)
+    effect_sizes = _effect_sizes(difference)
+    rows = []
+    for i, name in enumerate(pairs.names):
+        row = {
+            "name": name,
+            "measure": measure,
+            "baseline": mean_baseline,
+            "contender": float(mean_contenders[i]),
+            "difference": float(mean_differences[i]),
+            "gain": float(mean_gains[i]),
+            "effect_size": float(effect_sizes[i]),
+            "wins": int(wins[i]),
+            "ties": n - int(wins[i]) - int(losses[i]),
+            "losses": int(losses[i]),
+            "n": n,
+            "n_unpaired": pairs.unpaired,
+        }
+        rows.append(row)
+    return rows
+
+
+def _effect_sizes(difference: Floats) -> Floats:
+    """Return the mean over the standard deviation of each row of differences; 0 if no query differs, NaN
+    if every query differs by the same, or there is no query.
+    """
+    means = means_of_rows(difference)
+    spread = deviations_of_rows(difference)
+    effect_sizes = np.full(len(difference), math.nan)
+    if difference.shape[1]:
+        effect_sizes[np.abs(difference).max(axis=1) <= TIE] = 0.0
+    varies = spread > TIE
+    effect_sizes[varies] = means[varies] / spread[varies]
+    return effect_sizes
 
 
 def difference_intervals(
