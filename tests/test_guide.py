@@ -157,6 +157,9 @@ def test_every_file_is_listed_with_its_subject(pages: dict[str, str]) -> None:
     subjects = dict(rows)
     assert subjects["cron_file.py"].startswith("Schedules of a YAML file")
     assert subjects["leaks.toml"]
+    for _, subject in rows:  # the names of other files in it, such as `judges/prompts`
+        for path in re.findall(r"`([a-z_]+/[a-z_/]+)`", subject):
+            assert (package / f"{path}.py").exists(), subject
 
 
 def test_a_docstring_becomes_markdown_that_shows_it(reference: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""`ragbench audit`: options, printed table and exit status of the audit of a judge; `judges/audit`
+"""`ragbench audit`: options, printed table and exit status of the audit of a judge; `judges/audit_probes`
 has the probes and their bounds.
 """
 

@@ -1,5 +1,5 @@
 """Explain an attribute, a key or an operator that a record (a result, a dataset, ...) does not
-have, in one sentence that names the right one; `values` does so for what a record holds.
+have, in one sentence that names the right one; `record_values` does so for what a record holds.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Where answers fail, in notebooks: the worst questions and their order, with everything to see
-why; counts of causes; robustness. Reports order theirs in `page/sentences`.
+why; counts of causes; robustness. Reports order theirs in `report/page/sentences`.
 """
 
 import re

@@ -1,5 +1,5 @@
 """Search by meaning, alone (`dense:`) and together with search by words (`hybrid:`): cosines over
-all chunks; how two rankings become one is in `steps/fusion`.
+all chunks; how two rankings become one is in `retrieval/steps/fusion`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

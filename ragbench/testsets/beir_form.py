@@ -1,5 +1,5 @@
 """BEIR folders as test sets: which labels are in case_labels.jsonl, because BEIR's own files do not
-hold them; `datasets.beir` reads the others.
+hold them; `datasets/beir` reads the others.
 
 case_labels.jsonl has one line for each case with such labels: `query_id`, and labels with the names
 of `forms`, which replace the labels of the other files. `"relevant": {}` keeps a question that no
