@@ -20,7 +20,7 @@ from ragbench.files import write_durably
 from ragbench.types import Answer, Dataset
 
 if TYPE_CHECKING:
-    from ragbench.systems.reply_paths import Reply
+    from ragbench.systems.reply_paths import SystemReply
 
 
 class _Probed(NamedTuple):
@@ -30,7 +30,7 @@ class _Probed(NamedTuple):
     """Of the system's file: "http" or "mcp"; "" for a system without a file, such as a function."""
     table: dict[str, Any]
     """The fields of the file, as far as they are known."""
-    reply: Reply
+    reply: SystemReply
 
 
 _NAMES = tuple("query question input message q prompt text".split())
@@ -140,7 +140,7 @@ def _print_or_write_file(kind: str, table: dict[str, Any], file: Path | None, co
     typer.echo(f"{shown(file)} written; next: {next_command}")
 
 
-def _print_reply(reply: Reply, seconds: float) -> None:
+def _print_reply(reply: SystemReply, seconds: float) -> None:
     """Print how long a reply took, its first three events and its last one; API keys are masked."""
     from rich.pretty import pretty_repr
 
@@ -230,7 +230,7 @@ def _ask_tool(server: str, tool: str, question: str) -> _Probed:
         server: the address of the server, or the command that starts it.
         tool: the name of the tool; "" means the one that seems to answer questions.
     """
-    from ragbench.systems.reply_paths import Reply
+    from ragbench.systems.reply_paths import SystemReply
 
     # "?": a name must be given, but it is chosen below from the tools of the server
     with systems.McpSystem(server, tool=tool or "?") as system:
@@ -242,7 +242,7 @@ def _ask_tool(server: str, tool: str, question: str) -> _Probed:
         usual_arguments = [name for name in _NAMES if name in text_arguments]
         candidates = [*usual_arguments, *text_arguments, "query"]  # best first
         argument = candidates[0]
-        reply = Reply([system.call(tool, {argument: question})])
+        reply = SystemReply([system.call(tool, {argument: question})])
     table = {"server": server, "tool": tool, "arguments": {argument: "{query}"}}
     return _Probed("mcp", table, reply)
 
@@ -269,7 +269,7 @@ def _ask_system(name: str, question: str, data: Dataset) -> _Probed:
         With the reply, the kind and the fields of the .toml file; both are empty for another system.
     """
     from ragbench.systems.named_systems import read_table
-    from ragbench.systems.reply_paths import Reply
+    from ragbench.systems.reply_paths import SystemReply
 
     system = systems.load_system(name, data)
     if isinstance(system, systems.HttpSystem | systems.McpSystem):
@@ -277,8 +277,8 @@ def _ask_system(name: str, question: str, data: Dataset) -> _Probed:
             kind, table = read_table(Path(name))
             return _Probed(kind, table, system.ask_raw(question))
     if isinstance(system, systems.FunctionSystem):
-        return _Probed("", {}, Reply([system.returned(question)]))
-    return _Probed("", {}, Reply([system.answer("probe", question)]))
+        return _Probed("", {}, SystemReply([system.returned(question)]))
+    return _Probed("", {}, SystemReply([system.answer("probe", question)]))
 
 
 def _print_answer(answer: Answer | None, paths: Mapping[str, Any]) -> None:

@@ -107,9 +107,9 @@ from ragbench.systems.function import Asker
 from ragbench.systems.reply_paths import (
     Paths,
     RemoteSystem,
-    Reply,
     ReplyPath,
     ReplyPaths,
+    SystemReply,
     read_events,
 )
 from ragbench.systems.templates import as_text, check_names, fill, question_values
@@ -252,7 +252,7 @@ class HttpSystem(RemoteSystem, metaclass=Suggesting):
         values = question_values(query_id, query, **options)
         return self.read(query_id, lambda: self._ask(values, self.tries))
 
-    def ask_raw(self, query: str) -> Reply:
+    def ask_raw(self, query: str) -> SystemReply:
         """Return the server's reply to a question, before any path is applied.
 
         Raises:
@@ -260,11 +260,11 @@ class HttpSystem(RemoteSystem, metaclass=Suggesting):
         """
         return self._ask(question_values("probe", query), 1)
 
-    def _ask(self, values: Mapping[str, Any], tries: int) -> Reply:
+    def _ask(self, values: Mapping[str, Any], tries: int) -> SystemReply:
         """Send a question, as often as is allowed, and return the first reply."""
         return self._retry.run(lambda: self._send(values), self._stop, max_tries=tries)
 
-    def _send(self, values: Mapping[str, Any]) -> Reply:
+    def _send(self, values: Mapping[str, Any]) -> SystemReply:
         """Send one request, and return its reply: JSON, or the events of a stream.
 
         Args:
@@ -287,10 +287,10 @@ class HttpSystem(RemoteSystem, metaclass=Suggesting):
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
             events = read_events(text, sse="event" in kind, delta=self.delta)
-            return Reply(list(events), streamed=True, latency_ms=latency_ms)
+            return SystemReply(list(events), streamed=True, latency_ms=latency_ms)
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
-            return Reply([json.loads(text)], latency_ms=latency_ms)
+            return SystemReply([json.loads(text)], latency_ms=latency_ms)
         raise unreadable(self.name, self._transport.clean(text))
 
     def _exchange(self, values: Mapping[str, Any]) -> Response:

@@ -35,7 +35,7 @@ from ragbench.systems.credentials import (
 from ragbench.systems.function import Asker
 from ragbench.systems.mcp_connections import Pool
 from ragbench.systems.model_requests import REFUSED, Sampling
-from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths
+from ragbench.systems.reply_paths import Paths, RemoteSystem, ReplyPaths, SystemReply
 from ragbench.systems.templates import check_names, fill, question_values
 from ragbench.types import Answer, LLMLike
 
@@ -173,9 +173,11 @@ class McpSystem(RemoteSystem, metaclass=Suggesting):
         """
         return self._pool.call(tool, dict(arguments), self._sampling())[0]
 
-    def ask_raw(self, query: str) -> Reply:
+    def ask_raw(self, query: str) -> SystemReply:
         """Return the tool's result for a question, before any path is applied; raises SystemsError."""
-        return Reply([self.call(self.tool, fill(self._arguments, question_values("probe", query)))])
+        return SystemReply(
+            [self.call(self.tool, fill(self._arguments, question_values("probe", query)))]
+        )
 
     def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return the tool's answer; a failed answer if it sends none.
@@ -186,11 +188,11 @@ class McpSystem(RemoteSystem, metaclass=Suggesting):
         arguments = fill(self._arguments, question_values(query_id, query, **options))
         sampling = self._sampling()
 
-        def ask() -> Reply:
+        def ask() -> SystemReply:
             result, seconds = self._pool.call(self.tool, arguments, sampling)
             # with a completion from the reply store the call took less time than a user would wait
             is_timed = sampling is None or not sampling.any_from_store
-            return Reply([result], latency_ms={"total": 1000 * seconds} if is_timed else {})
+            return SystemReply([result], latency_ms={"total": 1000 * seconds} if is_timed else {})
 
         answer = self.read(query_id, ask)
         return answer if sampling is None else _with_use_of_model(answer, sampling)

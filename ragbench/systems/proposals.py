@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ragbench.errors import DataError
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.context_parser import read_context
-from ragbench.systems.reply_paths import Reply, ReplyPaths
+from ragbench.systems.reply_paths import ReplyPaths, SystemReply
 from ragbench.systems.reply_tables import ANSWER_FIELDS, CONTEXT_FIELDS
 from ragbench.types import Answer
 
@@ -40,7 +40,7 @@ class _Node(NamedTuple):
     value: Any
 
 
-def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
+def propose_paths(reply: SystemReply, question: str) -> dict[str, Any]:
     """Return the entries `reply` and `delta` of `[http]` for a reply; {} if none is needed.
 
     `reply` has the paths of the answer and of the contexts. `delta` is for a stream: the path, in each
@@ -50,13 +50,13 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     several, the one with the most likely name is taken, then the longest. A reply whose answer and
     contexts `read_answer` recognises without paths needs no entries.
 
-    >>> reply = Reply([{"out": {"reply": "In 1881."}, "found": [{"passage": "It opened in 1881, in May."}]}])
+    >>> reply = SystemReply([{"out": {"reply": "In 1881."}, "found": [{"passage": "It opened in 1881, in May."}]}])
     >>> propose_paths(reply, "?")["reply"]
     {'answer': '$.out.reply', 'contexts': '$.found', 'context': {'text': 'passage'}}
     >>> events = [[{"id": "a", "text": "It opened in 1881, in May."}], {"t": "In "}, {"t": "1881."}]
-    >>> propose_paths(Reply(events, streamed=True), "?")
+    >>> propose_paths(SystemReply(events, streamed=True), "?")
     {'reply': {'contexts': '$[*]'}, 'delta': '$.t'}
-    >>> propose_paths(Reply([{"answer": "In 1881.", "contexts": ["It opened in 1881."]}]), "When?")
+    >>> propose_paths(SystemReply([{"answer": "In 1881.", "contexts": ["It opened in 1881."]}]), "When?")
     {}
     """
     nodes: list[_Node] = []
@@ -91,7 +91,9 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     return proposal
 
 
-def _is_read_without_paths(reply: Reply, *, may_have_answer: bool, may_have_contexts: bool) -> bool:
+def _is_read_without_paths(
+    reply: SystemReply, *, may_have_answer: bool, may_have_contexts: bool
+) -> bool:
     """Return True if `read_answer` finds the answer and the contexts of a reply without paths; a part
     that the reply cannot have (`may_have_...` is False) need not be found.
     """
@@ -127,7 +129,7 @@ def _likelihood_of_contexts(node: _Node) -> tuple[bool, int]:
     return node.name in _CONTEXTS, len(str(first_context))
 
 
-def read_proposed(reply: Reply, proposal: Mapping[str, Any]) -> Answer | None:
+def read_proposed(reply: SystemReply, proposal: Mapping[str, Any]) -> Answer | None:
     """Return the answer that is read with these paths; None if they lead to none."""
     with suppress(DataError):
         paths = ReplyPaths.model_validate(proposal.get("reply", {}))

@@ -153,7 +153,7 @@ Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.mod
 """An option of a system: a table in, `ReplyPaths` out."""
 
 
-class Reply(NamedTuple):
+class SystemReply(NamedTuple):
     """A system's reply to one question: one value of JSON, or the events of a stream, and stage ->
     milliseconds that it took.
     """
@@ -165,7 +165,8 @@ class Reply(NamedTuple):
     def record(self, paths: ReplyPaths, delta: str = "") -> Any:
         """Return the reply as a record ("answer", "contexts", ...), which `read_answer` reads.
 
-        A reply that is not a stream is one value. Without paths this value is the record.
+        A reply that is not a stream is one value. Without paths this value is the record. A record may
+        have contexts and no answer (the system only retrieves), unless `paths` names the answer.
 
         In a stream, each part of the record is from the last event in which it is not empty. With
         `delta`, the answer is made of the pieces there, which are joined.
@@ -175,14 +176,14 @@ class Reply(NamedTuple):
             delta: the path of the pieces of the answer; "" joins nothing.
 
         >>> paths = ReplyPaths(answer="$.data.text", contexts="$.data.hits", context={"text": "body"})
-        >>> Reply([{"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}}]).record(paths)
+        >>> SystemReply([{"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}}]).record(paths)
         {'answer': 'Yes.', 'contexts': [{'id': 7, 'body': 'So.', 'text': 'So.'}]}
-        >>> events = Reply([{"t": "In "}, {"t": "1881."}, {"hits": ["It opened."]}], streamed=True)
+        >>> events = SystemReply([{"t": "In "}, {"t": "1881."}, {"hits": ["It opened."]}], streamed=True)
         >>> events.record(ReplyPaths(contexts="$.hits"), "$.t")
         {'contexts': ['It opened.'], 'answer': 'In 1881.'}
 
         Raises:
-            DataError: there is no answer.
+            DataError: there is neither an answer nor an error, and no contexts that would be enough.
         """
         has_paths = bool(paths.named())
         if not self.streamed and not has_paths:
@@ -303,7 +304,7 @@ class RemoteSystem:
     def close(self) -> None:
         """End the connections."""
 
-    def read(self, query_id: str, ask: Callable[[], Reply]) -> Answer:
+    def read(self, query_id: str, ask: Callable[[], SystemReply]) -> Answer:
         """Call `ask`, which sends the question and returns the reply, and return the answer in it.
 
         The answer has failed if `ask` raises or the reply cannot be read. Secrets, such as keys, are

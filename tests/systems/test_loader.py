@@ -12,7 +12,7 @@ from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError
 from ragbench.systems import McpSystem, Pipeline, RecordedSystem, ask, load_system, read_answer
 from ragbench.systems.named_systems import check_system, read_table
-from ragbench.systems.reply_paths import Reply, ReplyPaths
+from ragbench.systems.reply_paths import ReplyPaths, SystemReply
 from ragbench.types import Dataset
 
 NOTES = Path(__file__).parents[2] / "notebooks" / "notes_app.toml"
@@ -162,7 +162,7 @@ def test_what_its_server_replies_is_read_as_in_the_example() -> None:
         "total_found": 2,
         "sources": [source, {**source, "excerpt": "It was rebuilt."}],
     }
-    answer = read_answer("q1", Reply([reply]).record(paths))
+    answer = read_answer("q1", SystemReply([reply]).record(paths))
     assert (answer.text, answer.outcome, answer.contexts) == (
         "In 1881 [1].",
         "success",
@@ -174,7 +174,7 @@ def test_what_its_server_replies_is_read_as_in_the_example() -> None:
         "generated_answer": "[Sampling request timed out]",
         "search_method": "semantic_sampling_timeout",
     }
-    answer = read_answer("q1", Reply([fallen]).record(paths))
+    answer = read_answer("q1", SystemReply([fallen]).record(paths))
     assert (answer.outcome, answer.error) == (
         "failed",
         "the system flags its answer as 'semantic_sampling_timeout'",
