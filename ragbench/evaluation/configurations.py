@@ -23,7 +23,7 @@ PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
 _IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
 
 
-def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
+def rows_of_measure(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Return the rows of one measure, named in any case.
 
     Raises:
@@ -112,7 +112,7 @@ def per_question(result: Result) -> dict[str, float | None]:
     usd = questions_cost(result.facts)
     reports_cost = any(cost.part == "generator" for cost in result.costs)
     usd_per_1000 = None
-    if usd is not None and (is_pipeline(result) or reports_cost):
+    if usd is not None and (ran_pipeline(result) or reports_cost):
         usd_per_1000 = 1000 * usd / max(1, len(result.queries))
     return {"latency_p50_ms": p50, "latency_p95_ms": p95, "cost_per_1000_usd": usd_per_1000}
 
@@ -175,7 +175,7 @@ def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
     return frozenset(shared)
 
 
-def is_pipeline(result: Result) -> bool:
+def ran_pipeline(result: Result) -> bool:
     """Return True for ragbench's own pipeline, False for a system of the user."""
     return result.system.get("kind") == "Pipeline" or "system" not in result.parameters
 

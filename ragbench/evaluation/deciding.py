@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from ragbench.evaluation.configurations import (
-    is_pipeline,
     questions_of_all,
+    ran_pipeline,
     with_language_model,
 )
 from ragbench.evaluation.decision import DRAFTS_ALONE, DecidingQuestions
@@ -206,7 +206,7 @@ def _n_scored(
 
 def _writes_answers(result: Result) -> bool:
     """Return True unless the answers are sentences that ragbench's pipeline extracted."""
-    return with_language_model(result) or not is_pipeline(result)
+    return with_language_model(result) or not ran_pipeline(result)
 
 
 def _all_equal(results: Sequence[Result], measure: str) -> bool:

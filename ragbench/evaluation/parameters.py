@@ -218,7 +218,7 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
         raise ConfigError(f"--set {name} is a separate option: {option}")
     types = {name: [_pipeline_type(name)] for name in OF_PIPELINE if name != "retriever"}
     values = assignments(texts, types, "option of the pipeline")
-    if values and not is_pipeline(system) and not names_own_retriever(system):
+    if values and not names_pipeline(system) and not names_own_retriever(system):
         raise ConfigError(
             f"--set {', '.join(values)}: these are options of ragbench's own pipeline, which a "
             f"retriever's name such as 'bm25' selects; {system!r} is another system"
@@ -384,7 +384,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if not uses_rewriter:
         kept.pop("rewrite_llm", None)
     system = kept.get("system", "")
-    if not is_pipeline(system):
+    if not names_pipeline(system):
         kept = _without_pipeline(kept, system)
     elif "system" in kept:
         del kept["system"]
@@ -416,10 +416,10 @@ def _without_pipeline(parameters: Mapping[str, Any], system: Any) -> dict[str, A
     return {key: value for key, value in parameters.items() if key not in OF_PIPELINE}
 
 
-def is_pipeline(system: Any) -> bool:
+def names_pipeline(system: Any) -> bool:
     """Return True if a `system` is ragbench's own pipeline: "", or the name of a retriever.
 
-    >>> [is_pipeline(one) for one in ("", "hybrid:wordllama", "service.toml", "answers.jsonl", "my_rag:answer")]
+    >>> [names_pipeline(one) for one in ("", "hybrid:wordllama", "service.toml", "answers.jsonl", "my_rag:answer")]
     [True, True, False, False, False]
     """
     return not system or str(system).partition(":")[0] in RETRIEVERS

@@ -18,8 +18,8 @@ from ragbench.evaluation.configurations import (
     baseline_name,
     check_shared_questions,
     configurations,
-    only,
     per_question,
+    rows_of_measure,
     with_language_model,
 )
 from ragbench.evaluation.deciding import deciding_questions, values_of
@@ -169,12 +169,12 @@ class Results(Sequence[Result], metaclass=Suggesting):
     @property
     def scores(self) -> pd.DataFrame:
         """Return all scores, tidy: name (of the result), query_id, measure, value."""
-        return _together({result.name: result.scores for result in self._results})
+        return _joined_frames({result.name: result.scores for result in self._results})
 
     @property
     def questions(self) -> pd.DataFrame:
         """Return one row per question and result: name, then the columns of `Result.questions`."""
-        return _together({result.name: result.questions for result in self._results})
+        return _joined_frames({result.name: result.questions for result in self._results})
 
     @property
     def diagnoses(self) -> dict[str, pd.DataFrame]:
@@ -395,7 +395,8 @@ def _names(measures: str | Sequence[str]) -> list[str]:
     return [measures] if measures else []
 
 
-def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _joined_frames(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the frames of all configurations as one, with the name of the configuration in `name`."""
     together = pd.concat(frames, names=["name"]).reset_index("name").reset_index(drop=True)
     return PropertyTable(together)
 
@@ -506,7 +507,7 @@ def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str])
     scores = scores[scores["query_id"].isin(deciding.ids)]
     summary = {row.measure: row for row in means(scores)}
     if main not in summary:  # no deciding question has a value of it, or there is no such measure
-        only(result.scores, main)  # raises ConfigError in the second case
+        rows_of_measure(result.scores, main)  # raises ConfigError in the second case
     standing: dict[str, Any] = {}
     for name in measures:
         if name not in summary:
@@ -521,7 +522,7 @@ def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str])
             lowest, highest = result.judged_bounds[name]
             standing |= {f"{name}_bound_low": lowest, f"{name}_bound_high": highest}
         if name in named:
-            standing[f"{name}_std"] = only(scores, name)["value"].std()
+            standing[f"{name}_std"] = rows_of_measure(scores, name)["value"].std()
     facts = result.facts
     return {
         **standing,

@@ -610,8 +610,8 @@ def select_suite(dataset: Dataset, suite: str) -> Dataset:
     chosen = dataset.sample(SMOKE_QUESTIONS)
     return replace(
         chosen,
-        safety_inputs=_some(dataset.safety_inputs),
-        safety_outputs=_some(dataset.safety_outputs),
+        safety_inputs=_smoke_samples(dataset.safety_inputs),
+        safety_outputs=_smoke_samples(dataset.safety_outputs),
     )
 
 
@@ -641,7 +641,8 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
     return replace(chosen, safety_inputs=inputs, safety_outputs=outputs)
 
 
-def _some(samples: Sequence[SafetySample]) -> tuple[SafetySample, ...]:
+def _smoke_samples(samples: Sequence[SafetySample]) -> tuple[SafetySample, ...]:
+    """Return the safety samples of the suite "smoke": `SMOKE_SAMPLES` from all categories."""
     chosen = evenly(
         samples, SMOKE_SAMPLES, lambda one: one.sample_id, lambda one: (one.harmful, one.category)
     )

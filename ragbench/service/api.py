@@ -96,7 +96,7 @@ async def create_dataset(
     if name == CASES:  # the data set of the cases that are sent one by one
         raise HTTPException(422, f"the cases of {CASES} are sent to /evaluation/test-cases")
     uploads = session.request.app.state.uploads
-    with uploads.alone(session.owner):  # 429 while another upload of this client is read
+    with uploads.one_at_a_time(session.owner):  # 429 while another upload of this client is read
         content = await session.request.body()
         path = session.folder.new_testset(name)
         await uploads.save(path, content, form)

@@ -36,7 +36,7 @@ class Uploads:
     )
 
     @contextmanager
-    def alone(self, client: str) -> Iterator[None]:
+    def one_at_a_time(self, client: str) -> Iterator[None]:
         """Let a client send one test set at a time.
 
         Raises:

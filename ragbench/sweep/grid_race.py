@@ -32,7 +32,7 @@ from ragbench.evaluation import (
     spec_of,
     system_of,
 )
-from ragbench.evaluation.configurations import only
+from ragbench.evaluation.configurations import rows_of_measure
 from ragbench.evaluation.folder import JOURNAL, RACE, load_race
 from ragbench.evaluation.parameters import DRAWS, OF_PIPELINE
 from ragbench.evaluation.records import questions_cost
@@ -123,7 +123,7 @@ class Contest:
         together, such as the turns of a conversation (`draws_of`).
         """
         result = load_result(self.folder.path / name)
-        rows = only(result.scores, self.race.measure).dropna()
+        rows = rows_of_measure(result.scores, self.race.measure).dropna()
         values = dict(zip(rows["query_id"], rows["value"], strict=True))
         query_ids = chain.from_iterable(self.race.draws[:n_draws])
         scores = [values.get(query_id) for query_id in query_ids]

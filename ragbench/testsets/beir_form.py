@@ -20,7 +20,7 @@ from ragbench.datasets.raw_records import Flaws, identifier, warn_all
 from ragbench.errors import DataError, warn_of_flaw
 from ragbench.testsets.assembly import quoted_spans
 from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Entry, Labels, entry_of
-from ragbench.testsets.perspective_files import SAFETY_FILES, lines_of
+from ragbench.testsets.perspective_files import SAFETY_FILES, records_in
 from ragbench.testsets.problems import Problem, refuse
 from ragbench.types import Case, Dataset
 
@@ -115,7 +115,7 @@ def _read_own_files(folder: Path) -> tuple[Content, dict[str, set[str]]]:
     """
     content = Content()
     label_names = {}
-    for line, record in content.unique(Labels, lines_of(folder, LABELS, content), "query_id"):
+    for line, record in content.unique(Labels, records_in(folder, LABELS, content), "query_id"):
         if line.relevant:
             content.problems.append(
                 record.problem(("relevant",), shown(line.relevant), "{}: grades are in qrels/")
@@ -123,6 +123,6 @@ def _read_own_files(folder: Path) -> tuple[Content, dict[str, set[str]]]:
         label_names[line.query_id] = line.model_fields_set - {"query_id", "metadata"}
         case = CaseLine.model_construct(text=line.query_id, **dict(line))
         content.entries.append(entry_of(case, record))
-    inputs, outputs = (lines_of(folder, file, content) for file in SAFETY_FILES)
+    inputs, outputs = (records_in(folder, file, content) for file in SAFETY_FILES)
     content.add(inputs=inputs, outputs=outputs)
     return content, label_names

@@ -193,7 +193,10 @@ def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed
     answering = stating[0]
     current_text = f"[Version of 2025, in force] {answering.text}"
     stale_text = f"[Version of 2015, replaced since] {_replaced(answering.text, swap)}"
-    versions = [_with(answering, current_text, "current"), _with(answering, stale_text, "stale")]
+    versions = [
+        _with_text(answering, current_text, "current"),
+        _with_text(answering, stale_text, "stale"),
+    ]
     rng.shuffle(versions)
     others = [chunk for chunk in contexts.used if chunk not in stating]
     return replace(case, forbidden_claims=(swap.wrong_fact,)), [*versions, *others]
@@ -551,7 +554,7 @@ def _swapped(case: Case, contexts: Contexts, swap: _Swap | None) -> Changed | No
     """
     if swap is None:
         return None
-    chunks = [_with(chunk, _replaced(chunk.text, swap), "swapped") for chunk in contexts.used]
+    chunks = [_with_text(chunk, _replaced(chunk.text, swap), "swapped") for chunk in contexts.used]
     return replace(case, gold_facts=((swap.wrong_fact,),), reference_answer=None), chunks
 
 
@@ -559,11 +562,11 @@ def _exchanged(contexts: Contexts, old: Chunk, text: str, mark: str) -> list[Chu
     """Return the used chunks; each chunk with the text of `old` gets `text` instead."""
     chunks = []
     for chunk in contexts.used:
-        chunks.append(_with(chunk, text, mark) if chunk.text == old.text else chunk)
+        chunks.append(_with_text(chunk, text, mark) if chunk.text == old.text else chunk)
     return chunks
 
 
-def _with(chunk: Chunk, text: str, mark: str) -> Chunk:
+def _with_text(chunk: Chunk, text: str, mark: str) -> Chunk:
     """Return a chunk with another text, and with a new id ("~mark"); the same chunk if the text is
     the same.
     """

@@ -58,7 +58,7 @@ def read_perspectives(folder: Path) -> Content:
     warn_of_flaw(
         folder.name, "files have the name of no perspective and are not read", sorted(unread)
     )
-    records = list(lines_of(folder, CASES, content))
+    records = list(records_in(folder, CASES, content))
     labels_of_case: dict[str, dict[str, Any]] = {_case_id(record): {} for record in records}
     for file in _LABEL_FILES:
         _add_labels(labels_of_case, folder, file, content)
@@ -69,9 +69,9 @@ def read_perspectives(folder: Path) -> Content:
     input_file, output_file = SAFETY_FILES
     content.add(
         cases,
-        documents=lines_of(folder, "corpus.jsonl", content),
-        inputs=lines_of(folder, input_file, content),
-        outputs=lines_of(folder, output_file, content),
+        documents=records_in(folder, "corpus.jsonl", content),
+        inputs=records_in(folder, input_file, content),
+        outputs=records_in(folder, output_file, content),
     )
     return content
 
@@ -88,7 +88,7 @@ def safety_texts(inputs: Iterable[SafetySample], outputs: Iterable[SafetySample]
     return texts
 
 
-def lines_of(folder: Path, file: str, content: Content) -> Iterator[Record]:
+def records_in(folder: Path, file: str, content: Content) -> Iterator[Record]:
     """Yield the object of each line of a file that may be missing."""
     if (folder / file).is_file():
         yield from json_records(read_bytes(folder / file), file, content.problems)
@@ -103,7 +103,7 @@ def _add_labels(
     Expected chunks that name a section become expected sections, which, unlike chunks, do not make
     their document relevant.
     """
-    for line, record in content.unique(Labels, lines_of(folder, file, content), "query_id"):
+    for line, record in content.unique(Labels, records_in(folder, file, content), "query_id"):
         case_id = line.query_id
         if case_id not in labels_of_case:
             expected = suggestion(case_id, labels_of_case, f"a case of {CASES}")

@@ -274,7 +274,7 @@ def _ragtruth(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str
     yield {"id": doc_id, "question": info["question"], "relevant": [doc_id]}
 
 
-def _has(field: str, part: str) -> Callable[[Mapping[str, Any]], bool]:
+def _holds_part(field: str, part: str) -> Callable[[Mapping[str, Any]], bool]:
     """Return a function of a record: True if its field is an object with this part, or a list of such
     objects.
     """
@@ -290,19 +290,21 @@ def _has(field: str, part: str) -> Callable[[Mapping[str, Any]], bool]:
 _Expand = Callable[[Mapping[str, Any], Documents], Iterator[dict[str, Any]]]
 # name -> (fields that a record must have, a further test of it, what makes records of questions of it)
 _FORMS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], bool], _Expand]] = {
-    "SQuAD": ({"paragraphs"}, _has("paragraphs", "qas"), _squad),
+    "SQuAD": ({"paragraphs"}, _holds_part("paragraphs", "qas"), _squad),
     "SQuAD on the hub": (
         {"question", "context", "answers"},
-        _has("answers", "answer_start"),
+        _holds_part("answers", "answer_start"),
         _squad_row,
     ),
     "HotpotQA": ({"question", "context", "supporting_facts"}, lambda row: True, _hotpot),
-    "MuSiQue": ({"question", "paragraphs"}, _has("paragraphs", "paragraph_text"), _musique),
+    "MuSiQue": ({"question", "paragraphs"}, _holds_part("paragraphs", "paragraph_text"), _musique),
     "KILT": (
         {"input", "output"},
-        lambda row: _has("output", "answer")(row) or _has("output", "provenance")(row),
+        lambda row: (
+            _holds_part("output", "answer")(row) or _holds_part("output", "provenance")(row)
+        ),
         _kilt,
     ),
-    "LegalBench-RAG": ({"query", "snippets"}, _has("snippets", "span"), _legalbench),
+    "LegalBench-RAG": ({"query", "snippets"}, _holds_part("snippets", "span"), _legalbench),
     "RAGTruth": ({"source_info", "task_type"}, lambda row: True, _ragtruth),
 }
