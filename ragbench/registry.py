@@ -835,6 +835,6 @@ def meaning_of(name: str) -> str:
     """Return a few words about a measure; "" for an unknown one.
 
     >>> meaning_of("RR")
-    '1 / rank of the first relevant one'
+    '1 / rank of the first relevant item'
     """
     return (find_measure(name) or _UNKNOWN).meaning

@@ -310,7 +310,7 @@ def test_killed_and_started_again_nothing_is_paid_for_twice(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     if end == signal.SIGINT:
         assert process.returncode == 130
-        assert "run it again to continue" in errors
+        assert "run the command again to continue" in errors
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(load_dataset(out).cases) == 11

@@ -130,7 +130,7 @@ def _print_outcome(answers: Sequence[Answer], file: Path) -> None:
     n_not_held = n_by_outcome["no_results"]
     if n_not_held:
         typer.echo(
-            f"{n_not_held} not written: according to the model, the relevant documents do not hold "
+            f"{n_not_held} not written: according to the model, the relevant documents do not contain "
             "the answer"
         )
     n_refused = n_by_outcome["blocked"]
@@ -142,5 +142,5 @@ def _print_outcome(answers: Sequence[Answer], file: Path) -> None:
             err=True,
         )
     typer.echo(
-        'Read them; what you change there, or mark with "reviewed": true, is never replaced.'
+        'Read them; answers that you change there, or mark with "reviewed": true, are never replaced.'
     )

@@ -234,7 +234,7 @@ class _Evaluation:
             if journal.exists():
                 same_place = "" if has_output else f" with --output {shown(journal.parent)}"
                 typer.echo(
-                    f"The answers that had come are in {shown(journal)}: the same command{same_place} "
+                    f"The answers received so far are in {shown(journal)}; the same command{same_place} "
                     "asks for the rest.",
                     err=True,
                 )
@@ -321,7 +321,7 @@ def _evaluate_into_folder(
     if earlier is not None and earlier.is_complete and not no_cache:
         typer.echo(
             f"Nothing is left to do: {shown(folder)} holds this evaluation, made at "
-            f"{earlier.made_at or 'an unknown time'}; --force asks everything again, --no-cache also "
+            f"{earlier.made_at or 'an unknown time'}. --force asks everything again; --no-cache also asks "
             "language models that changed behind their name and address.",
             err=True,
         )

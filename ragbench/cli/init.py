@@ -75,7 +75,7 @@ def _print_next_steps(folder: Path, corpus: str, *, n_documents: int) -> None:
     )
     if n_documents == 1:
         typer.echo(
-            "Note: with one document every ranking of documents is right; read the measures that "
+            "Note: with one document, every ranking of documents is correct; read the measures that "
             "begin with span"
         )
     if folder.resolve() != Path.cwd():

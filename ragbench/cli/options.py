@@ -114,9 +114,9 @@ class Requests:
             with in_force(settings):
                 yield settings
         except KeyboardInterrupt:
-            advice = "The replies received so far are stored: run it again to continue."
+            advice = "The replies received so far are stored; run the command again to continue."
             if self.no_cache:
-                advice = "--no-cache keeps no reply: run it again to start again."
+                advice = "--no-cache stores no replies; run the command again to start over."
             typer.echo(f"Interrupted. {advice}", err=True)
             raise
 
@@ -215,7 +215,7 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
         _print_requests_to(model)
     if any(model.to_send for model in plan.models):
         typer.echo(
-            f"Cost of all: {dollars(plan.models)}, and of asking again where a verdict cannot be read"
+            f"Total cost: {dollars(plan.models)}, plus repeated requests where a verdict cannot be read"
         )
 
 

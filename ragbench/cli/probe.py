@@ -212,7 +212,7 @@ def _ask_service(url: str, body: str, question: str) -> _Probed:
                     how_to = _JOB if exc.status == 202 else ""
                     raise ConfigError(f"{exc}{how_to}") from None
                 break  # the refusal of the first form is reported below
-        typer.echo(f"Taken: {json.dumps(table)}")
+        typer.echo(f"Accepted: {json.dumps(table)}")
         return _Probed("http", table, reply)
     raise ConfigError(
         "no usual form of a request was accepted; give the form with --body. The first refusal: "
@@ -236,7 +236,7 @@ def _ask_tool(server: str, tool: str, question: str) -> _Probed:
     with systems.McpSystem(server, tool=tool or "?") as system:
         schemas = system.tools()
         tool = tool or _likely_tool(list(schemas))
-        typer.echo(f"Tools: {', '.join(schemas)}; asked is {tool}")
+        typer.echo(f"Tools: {', '.join(schemas)}; asking {tool}")
         fields = schemas.get(tool, {}).get("properties", {})
         text_arguments = [name for name, field in fields.items() if field.get("type") == "string"]
         usual_arguments = [name for name in _NAMES if name in text_arguments]

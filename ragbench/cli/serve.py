@@ -70,7 +70,7 @@ def serve_command(
     admin_key = _first_admin_key(host, database)
     listener = _listener(host, port)
     if admin_key:
-        typer.echo(f"No key yet. Admin key, with which to log in: {admin_key}")
+        typer.echo(f"There is no key yet. Admin key to log in with: {admin_key}")
     address = f"[{host}]" if ":" in host else host
     typer.echo(f"http://{address}:{listener.getsockname()[1]}/ and /api/v1")
     if automatic_enabled():

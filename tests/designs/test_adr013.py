@@ -253,7 +253,7 @@ def test_another_judge_does_not_read_the_verdicts_of_the_first(
     assert len(right.asked) == n_asked  # its verdicts are kept
     scores["right"] = 0.0  # another model behind the same name and address
     value, shown = verdict(right.url, "first")
-    assert (value, "--no-cache also language models that changed" in shown) == (1, True)
+    assert (value, "--no-cache also asks language models that changed" in shown) == (1, True)
     assert verdict(right.url, "first", "--no-cache")[0] == 0
 
 

@@ -204,7 +204,7 @@ def test_a_sweep_by_batches_is_the_same_and_costs_half(
 ) -> None:
     grid, out = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE), tmp_path / "out"
     dry = runner.invoke(app, ["sweep", str(grid), "--output", str(out), "--dry-run"])
-    alone, half = re.findall(r"(?:Cost of all|With --batch): about \$([\d.]+)", dry.output)
+    alone, half = re.findall(r"(?:Total cost|With --batch): about \$([\d.]+)", dry.output)
     assert float(half) == pytest.approx(float(alone) / 2, abs=1e-4)
     done = runner.invoke(
         app, ["sweep", str(grid), "--output", str(out), "--batch", "--max-cost", "99"]
@@ -367,11 +367,11 @@ def test_a_plan_is_printed_and_writes_nothing(server: Any, tmp_path: Path) -> No
         "  requests cached:  0",
         "  requests to send: 6",
         "  requests to send: 6, of which 6 rest on replies that are still to be written",
-        "Maximum: $5.00, of which $0.0000 are spent",
+        "Maximum: $5.00, of which $0.0000 is spent",
     ):
         assert line in done.output
     assert re.search(
-        r"Cost of all: about \$\d+\.\d{4}, \$\d+\.\d{4} with the longest replies", done.output
+        r"Total cost: about \$\d+\.\d{4}, \$\d+\.\d{4} with the longest replies", done.output
     )
     assert not (tmp_path / "out").exists()
     assert server.asked == []
