@@ -149,6 +149,7 @@ class _Searched(NamedTuple):
     language: Language
 
 
+@lru_cache(maxsize=2_000)  # questions share their contexts
 def _searched(text: str) -> _Searched:
     """Return a text prepared for the search of wordings. Only a text with decimals is read in its own
     language, because nothing else depends on it.
@@ -158,11 +159,12 @@ def _searched(text: str) -> _Searched:
     return _Searched(text, _readings(text), language)
 
 
-def _readings(text: str) -> set[str]:
+@lru_cache(maxsize=2_000)  # a wording is searched in several texts
+def _readings(text: str) -> frozenset[str]:
     """Return the words of a text with a blank before, between and after them, in two ways if it has
     blanks between thousands: "4 183" as two numbers, and as one.
     """
-    return {f" {' '.join(words(form))} " for form in (text, _SPACE.sub("", text))}
+    return frozenset(f" {' '.join(words(form))} " for form in (text, _SPACE.sub("", text)))
 
 
 def _states_fact(searched: _Searched, wording: str) -> bool:
@@ -317,12 +319,17 @@ def _states_with_gaps(text: str, wording: str, language: Language) -> bool:
         return False
     has_number = any(word[-1].isdigit() for word in wanted)
     allowed = None if has_number else language.function_words  # None: any word
-    for part in _SENTENCE_END.split(text):
-        sentence = words(part)
+    for sentence in _sentences(text):
         starts = [i for i, word in enumerate(sentence) if word == wanted[0]]
         if any(_has_words_in_order(sentence, start, wanted, allowed) for start in starts):
             return True
     return False
+
+
+@lru_cache(maxsize=2_000)  # several wordings are searched in a text
+def _sentences(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return the words of each sentence of a text."""
+    return tuple(words(part) for part in _SENTENCE_END.split(text))
 
 
 def _has_words_in_order(

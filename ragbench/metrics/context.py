@@ -218,13 +218,14 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
     return round(float(np.mean(overlaps or [0.0])), 9)
 
 
-def _ngrams(text: str) -> set[tuple[str, ...]]:
+@lru_cache(maxsize=500)  # questions share their contexts
+def _ngrams(text: str) -> frozenset[tuple[str, ...]]:
     """Return the distinct 3-grams of a text's words; all its words if it has fewer than three."""
     text_words = words(text)
     if not text_words:
-        return set()
+        return frozenset()
     n_ngrams = max(len(text_words) - _WORDS + 1, 1)
-    return {text_words[start : start + _WORDS] for start in range(n_ngrams)}
+    return frozenset(text_words[start : start + _WORDS] for start in range(n_ngrams))
 
 
 def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[str]) -> list[float]:
