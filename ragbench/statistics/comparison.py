@@ -108,7 +108,8 @@ def means(scores: Scores, *, alpha: float = ALPHA) -> list[Mean]:
     values_by_measure = by_measure(scores, "scores")
     scored_values = []
     for values in values_by_measure.values():
-        scored_values.append(np.asarray(values.dropna(), dtype=np.float64))
+        numbers = np.asarray(values, dtype=np.float64)
+        scored_values.append(numbers[~np.isnan(numbers)])
     bounds = []
     for measure, scored in zip(values_by_measure, scored_values, strict=True):
         bounds.append(Bounds(*bounds_of(measure, scored)))
