@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ RECORDED_SUFFIXES = (".jsonl", ".json", *TABLES, *RUN_SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
 
 
+@cache
 def pipeline_options() -> type[BaseModel]:
     """Return the model that checks a table [pipeline]: its fields are the arguments of `Pipeline`
     without the dataset, with the types of their defaults.
