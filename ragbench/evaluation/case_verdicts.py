@@ -198,6 +198,8 @@ def _fabricated_numbers(claims: Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
     """
     numbers = []
     for claim in claims:
+        if not claim["fabricated_numbers"]:
+            continue
         visible = masked(str(claim["claim"]))
         for number in map(str, claim["fabricated_numbers"]):
             if number in visible:
