@@ -3,6 +3,7 @@ the contexts hold, and from which fraction on that is enough.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -74,11 +75,11 @@ class _ChunkLists(NamedTuple):
     `stages` has as many chunks after each step as `before_cut`.
     """
 
-    ranking: Sequence[str]
-    before_cut: Sequence[str]
-    context: Sequence[str]
-    by_unchanged_question: Sequence[str]
-    stages: Mapping[str, Sequence[str]]
+    ranking: tuple[str, ...]
+    before_cut: tuple[str, ...]
+    context: tuple[str, ...]
+    by_unchanged_question: tuple[str, ...]
+    stages: Mapping[str, tuple[str, ...]]
 
 
 class EvidenceMeter:
@@ -109,18 +110,18 @@ class EvidenceMeter:
             filtered: relevant documents that the filter keeps from the question.
         """
         # the search, if any, in which a pipeline that rewrites questions used the question as it was asked
-        by_unchanged_question: Sequence[str] = ()
+        by_unchanged_question: tuple[str, ...] = ()
         for call in answer.calls:
             if call.name in CALLS_WITH_UNCHANGED_QUESTION:
-                by_unchanged_question = call.contexts
+                by_unchanged_question = tuple(call.contexts)
                 break
         before_cut = (*answer.contexts, *answer.cut)
         # The same number of chunks after each step: a longer list would hold more for its length alone.
-        after_steps = {step: ids[: len(before_cut)] for step, ids in stages.items()}
+        after_steps = {step: tuple(ids[: len(before_cut)]) for step, ids in stages.items()}
         lists = _ChunkLists(
             ranking=(*ranking, *answer.contexts),
             before_cut=before_cut,
-            context=answer.contexts,
+            context=tuple(answer.contexts),
             by_unchanged_question=by_unchanged_question,
             stages=after_steps,
         )
@@ -197,7 +198,8 @@ class EvidenceMeter:
         copies_of = grouped(spans, lambda span: span_text(self._dataset, span))
         n_characters = sum(map(len, copies_of))
 
-        def fraction(ids: Sequence[str]) -> float:
+        @cache  # several lists are equal where nothing was cut or reordered
+        def fraction(ids: tuple[str, ...]) -> float:
             chunks = self._chunks(ids)
             covered = []  # characters of each passage
             for text, copies in copies_of.items():
