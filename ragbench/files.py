@@ -49,8 +49,8 @@ def read_toml(path: Path, hint: str, *, missing: str = "") -> dict[str, Any]:
 
 
 def bundled(module: str, name: str) -> dict[str, Any]:
-    """Return the tables of the TOML file `name` next to a module of ragbench, by its `__file__`."""
-    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
+    """Return the tables of a TOML file by its path from the folder of a module, whose `__file__` is given."""
+    return tomllib.loads((Path(module).parent / name).read_text(encoding="utf-8"))
 
 
 def toml_text(value: Any) -> str:

@@ -191,12 +191,14 @@ def _measures_of_group(group: Mapping[str, Any]) -> list[Measure]:
 
     A group is a table of fields of `Measure` that its measures share, with a table `measures`:
     name -> the fields of this measure alone, or only the text of its meaning. A measure's own field
-    replaces the shared one.
+    replaces the shared one. A group `of_criteria` has a measure for each criterion of a judge.
     """
     # `of_rankings` is not a field of `Measure`; `_OF_RANKINGS` reads it
-    shared = {key: value for key, value in group.items() if key not in ("measures", "of_rankings")}
+    no_fields = ("measures", "of_rankings", "of_criteria")
+    shared = {key: value for key, value in group.items() if key not in no_fields}
+    entries = _entries_of_criteria() if "of_criteria" in group else group["measures"]
     measures = []
-    for name, entry in group["measures"].items():
+    for name, entry in entries.items():
         own = entry if isinstance(entry, dict) else {"meaning": entry}
         fields = {"source": "ragbench", "headline": True, **shared, **own}  # the last one counts
         low, high = fields.pop("bounds", (0.0, 1.0))
@@ -205,6 +207,29 @@ def _measures_of_group(group: Mapping[str, Any]) -> list[Measure]:
         labels = tuple(fields.pop("labels", ()))
         measures.append(Measure(name, bounds=bounds, labels=labels, **fields))
     return measures
+
+
+def _entries_of_criteria() -> dict[str, dict[str, Any]]:
+    """Return the measure of each built-in criterion of a judge -> its fields: measures of answers
+    first, then of contexts. The criterion "document", which grades documents, has no measure.
+    """
+    label_of_need = {"reference": "reference_answer", "facts": "gold_facts"}
+    of_answers = {}
+    of_contexts = {}
+    for name, criterion in bundled(__file__, "judges/criteria.toml").items():
+        needs = criterion.get("needs", ())
+        entry = {
+            "meaning": criterion["meaning"],
+            "source": criterion["origin"],
+            "labels": [label_of_need[need] for need in needs if need in label_of_need],
+            "higher_is_better": criterion.get("higher_is_better", True),
+        }
+        about = criterion.get("about", "answer")
+        if about == "answer":
+            of_answers[f"llm_{name}"] = {**entry, "level": "answer"}
+        elif about == "contexts":
+            of_contexts[f"llm_{name}"] = {**entry, "level": "context"}
+    return {**of_answers, **of_contexts}
 
 
 _TABLE = tuple(chain.from_iterable(map(_measures_of_group, _DATA["group"])))
