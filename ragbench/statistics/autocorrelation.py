@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from ragbench.array_types import Floats
 from ragbench.statistics.columns import TIE
 from ragbench.statistics.thresholds import MIN_QUESTIONS
@@ -33,16 +35,33 @@ def n_independent(values: Floats) -> float:
     >>> round(n_independent(np.repeat([0.3, 0.1, 0.2, 0.3, 0.1, 0.2], 5)), 1)  # 6 pages, 5 questions each
     2.5
     """
-    n = len(values)
-    if n < MIN_QUESTIONS:
-        return float(n)
-    residuals = values - values.mean()
-    variance = _autocovariance(residuals, 0)
-    if variance <= n * TIE**2:
-        return float(n)
-    correlation = _autocovariance(residuals, 1) / variance
-    if correlation <= RESEMBLANCE / math.sqrt(n):
-        return float(n)
+    [n] = n_independent_of_rows(values[np.newaxis])
+    return float(n)
+
+
+def n_independent_of_rows(rows: Floats) -> Floats:
+    """Return `n_independent` of each row (rows, values)."""
+    n_values = rows.shape[1]
+    n = np.full(len(rows), float(n_values))
+    if n_values < MIN_QUESTIONS:
+        return n
+    residuals = rows - rows.mean(axis=1, keepdims=True)
+    # sums of the products of residuals with themselves, and with their neighbours
+    variances = np.vecdot(residuals, residuals)
+    autocovariances = np.vecdot(residuals[:, 1:], residuals[:, :-1])
+    varies = variances > n_values * TIE**2
+    correlations = np.zeros(len(rows))
+    correlations[varies] = autocovariances[varies] / variances[varies]
+    for row in np.flatnonzero(correlations > RESEMBLANCE / math.sqrt(n_values)):
+        n[row] = _n_of_dependent(residuals[row], correlations[row])
+    return n
+
+
+def _n_of_dependent(residuals: Floats, correlation: float) -> float:
+    """Return `n_independent` of values that depend on the ones before them, by their residuals about the
+    mean and their autocorrelation at lag 1.
+    """
+    n = len(residuals)
     unbiased = min((n * correlation + 1) / (n - 4), 1.0)  # Kendall 1954
     n_by_neighbours = n * (1 - unbiased) / (1 + unbiased)
     n_by_runs = n / _variance_inflation(residuals)

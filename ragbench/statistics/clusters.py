@@ -4,8 +4,7 @@ conversation; the test of their differences.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,9 +13,8 @@ import pandas as pd
 
 from ragbench.array_types import Floats
 from ragbench.folding import folded_words
-from ragbench.statistics.autocorrelation import n_independent
-from ragbench.statistics.columns import Pairs, Scores, deviation
-from ragbench.statistics.students_t import students_p_values
+from ragbench.statistics.autocorrelation import n_independent_of_rows
+from ragbench.statistics.columns import Pairs, Scores, blocks_of_rows, deviation, mean
 from ragbench.types import TURN_MARK
 
 
@@ -100,26 +98,31 @@ class Clustered:
         """Return True if all clusters have as many questions."""
         return bool((self.lengths == self.lengths[:1]).all())
 
-    @cached_property
-    def n_independent(self) -> float:
-        """Return the number of independent clusters that show as much, see `autocorrelation.n_independent`."""
-        return n_independent(self._residuals) if len(self.sums) else 0.0
-
     @property
     def deviation(self) -> float:
         """Return the standard deviation of a cluster about the common mean."""
-        return deviation(self._residuals)
+        return deviation(self.residuals)
 
     @property
-    def p_value(self) -> float:
-        """Return the two-sided p of "the mean is 0" by Student's t; NaN without clusters."""
-        if not len(self.sums):
-            return math.nan
-        [p] = students_p_values([self._residuals + self.sums.mean()])
-        return float(p)
+    def values(self) -> Floats:
+        """Return a value for each cluster: its sum, as if it had the mean length. Their mean is the mean
+        of the sums.
+        """
+        values: Floats = self.residuals + mean(self.sums)
+        return values
 
     @cached_property
-    def _residuals(self) -> Floats:
+    def residuals(self) -> Floats:
         """Return the sums minus the sums expected from the common mean and the lengths."""
-        residuals: Floats = self.sums - self.sums.mean() * self.lengths
+        residuals: Floats = self.sums - mean(self.sums) * self.lengths
         return residuals
+
+
+def n_independent_clusters(parts: Sequence[Clustered]) -> Floats:
+    """Return for each of `parts` the number of independent clusters that show as much, see
+    `autocorrelation.n_independent`.
+    """
+    n = np.zeros(len(parts))
+    for block, rows in blocks_of_rows([part.residuals for part in parts]):
+        n[block] = n_independent_of_rows(rows)
+    return n

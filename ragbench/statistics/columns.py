@@ -5,7 +5,7 @@ correction, and p-values as texts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -51,9 +51,20 @@ class HasScores(Protocol):
 Scores = pd.DataFrame | HasScores
 
 
-def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
-    """Return measure -> its values by query_id (NaN: unscored); measures and queries are in the order
-    of `scores`.
+class Column(NamedTuple):
+    """The values of a measure (NaN: unscored) and their queries."""
+
+    values: Floats
+    ids: pd.Index
+
+    def equals(self, other: Column) -> bool:
+        """Return True if the other column has the same values of the same queries in the same order."""
+        have_same_ids = self.ids.equals(other.ids)
+        return have_same_ids and np.array_equal(self.values, other.values, equal_nan=True)
+
+
+def by_measure(scores: Scores, what: str) -> dict[str, Column]:
+    """Return measure -> its values by query; measures and queries are in the order of `scores`.
 
     Args:
         scores: a frame of tidy scores (query_id, measure, value), or a result that has one.
@@ -150,24 +161,25 @@ class _Layout(NamedTuple):
         """Return True if a frame has the same measures and queries in the same order."""
         return frame["measure"].equals(self.measures) and frame["query_id"].equals(self.queries)
 
-    def table(self, frame: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
-        """Return measure -> its values by query_id, from a frame that has this layout.
+    def table(self, frame: pd.DataFrame, what: str) -> dict[str, Column]:
+        """Return measure -> its values by query, from a frame that has this layout.
 
         Raises:
             DataError: a value is not a finite number, or out of bounds.
         """
         try:
-            column = frame["value"]
-            if column.dtype != np.float64:
-                column = column.astype("Float64")
-            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            numbers = frame["value"]
+            if numbers.dtype != np.float64:
+                numbers = numbers.astype("Float64")
+            values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as exc:
             raise DataError(f"{what}: a value is not a number: {exc}") from exc
         _check_rows(np.isinf(values), frame, f"{what}: a value is not finite")
         table = {}
         for name, rows in self.rows.items():
-            table[name] = pd.Series(values[rows], self.indexes[name])
-            check_bounds(name, table[name], what)
+            column = Column(values[rows], self.indexes[name])
+            check_bounds(name, column, what)
+            table[name] = column
         return table
 
 
@@ -189,21 +201,21 @@ def _check_rows(is_wrong: Bools, frame: pd.DataFrame, problem: str) -> None:
         raise DataError(f"{problem}: {first.to_dict()}")
 
 
-def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
+def check_bounds(measure: str, column: Column, what: str) -> None:
     """Raise DataError if a value is outside of the bounds of its registered measure, or too large
-    to compute with. `values` are by query_id.
+    to compute with.
 
-    >>> check_bounds("nDCG@10", pd.Series([0.5, 2.0], index=["q1", "q2"]), "scores of 'bm25'")
+    >>> column = Column(np.array([0.5, 2.0]), pd.Index(["q1", "q2"]))
+    >>> check_bounds("nDCG@10", column, "scores of 'bm25'")
     Traceback (most recent call last):
     ragbench.errors.DataError: scores of 'bm25': nDCG@10 of query 'q2' is 2; expected 0 to 1, or a measure of another name
     """  # noqa: E501
     lowest, highest = _allowed_range(measure)
-    numbers = values.to_numpy()
-    is_wrong = (numbers < lowest - _ROUNDING) | (numbers > highest + _ROUNDING)
+    is_wrong = (column.values < lowest - _ROUNDING) | (column.values > highest + _ROUNDING)
     if is_wrong.any():
         first = int(is_wrong.argmax())
         raise DataError(
-            f"{what}: {measure} of query {values.index[first]!r} is {numbers[first]:g}; expected "
+            f"{what}: {measure} of query {column.ids[first]!r} is {column.values[first]:g}; expected "
             f"{lowest:g} to {highest:g}, or a measure of another name"
         )
 
@@ -224,8 +236,9 @@ def check_all_bounds(scores: pd.DataFrame, what: str) -> None:
     is_wrong = (values < lowest - _ROUNDING) | (values > highest + _ROUNDING)
     if is_wrong.any():
         wrong_measure = scores.loc[is_wrong, "measure"].iloc[0]
-        rows = scores[scores["measure"] == wrong_measure]
-        check_bounds(str(wrong_measure), rows.set_index("query_id")["value"], what)  # raises
+        is_measure = (scores["measure"] == wrong_measure).to_numpy()
+        column = Column(values[is_measure], pd.Index(scores["query_id"][is_measure]))
+        check_bounds(str(wrong_measure), column, what)  # raises
 
 
 def _allowed_range(measure: str) -> tuple[float, float]:
@@ -263,6 +276,26 @@ def deviations_of_rows(rows: Floats) -> Floats:
         return np.full(len(rows), math.nan)
     deviations: Floats = rows.std(axis=1, ddof=1)
     return deviations
+
+
+def blocks_of_rows(columns: Sequence[Floats]) -> Iterator[tuple[list[int], Floats]]:
+    """Yield columns of the same length as rows of one matrix, which can be computed at once: no more of
+    them than fit into the cache of a processor.
+
+    Yields:
+        The positions in `columns` of the rows, and the matrix (rows, values).
+    """
+    by_length: dict[int, list[int]] = {}  # length -> positions of columns
+    for i, column in enumerate(columns):
+        by_length.setdefault(len(column), []).append(i)
+    for length, positions in by_length.items():
+        n_rows = max(1, _BLOCK // (length + 1))
+        for start in range(0, len(positions), n_rows):
+            block = positions[start : start + n_rows]
+            yield block, np.array([columns[i] for i in block])
+
+
+_BLOCK = 50_000  # numbers in a matrix that fits into the cache of a processor
 
 
 def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
@@ -332,11 +365,11 @@ class Pairs:
         return np.where(is_inside, highest - lowest, math.inf)
 
 
-Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
+Tables = Mapping[str, Mapping[str, Column]]
 
 
-def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, pd.Series[float]]]:
-    """Return name -> measure -> values by query_id, for the scores of each configuration.
+def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, Column]]:
+    """Return name -> measure -> values by query, for the scores of each configuration.
 
     A layout knows in which rows of a frame each measure is. The configurations of a sweep have their
     rows in the same order, so that one layout fits them all.
@@ -418,8 +451,7 @@ def paired(tables: Tables, baseline: str, measure: str) -> list[Pairs]:
         ComparisonError: two configurations do not have the same queries.
     """
     names = [name for name in tables if name != baseline]
-    ids = tables[baseline][measure].index
-    before = tables[baseline][measure].to_numpy()
+    before, ids = tables[baseline][measure]
     after = np.array([_values_in_order(tables, baseline, name, measure) for name in names])
     is_paired = ~(np.isnan(before) | np.isnan(after))  # (contenders, queries)
     # contenders by the queries that they are paired on
@@ -446,20 +478,20 @@ def _values_in_order(tables: Tables, baseline: str, name: str, measure: str) -> 
     Raises:
         ComparisonError: the two do not have the same queries.
     """
-    before = tables[baseline][measure]
-    after = tables[name][measure]
-    if not before.index.equals(after.index):
-        if len(before) != len(after) or not before.index.isin(after.index).all():
-            only_before = list(before.index.difference(after.index))
-            only_after = list(after.index.difference(before.index))
-            raise ComparisonError(
-                f"{measure}: {baseline!r} and {name!r} do not have the same queries ({len(before)} "
-                f"and {len(after)}, {len(before) - len(only_before) or 'none'} in common); "
-                f"only {baseline!r} has {_first_three(only_before)}, only {name!r} has "
-                f"{_first_three(only_after)}. Run both on the same dataset and split"
-            )
-        after = after.reindex(before.index)  # the same queries in another order
-    return np.asarray(after, dtype=np.float64)
+    before = tables[baseline][measure].ids
+    values, after = tables[name][measure]
+    if before.equals(after):
+        return values
+    if len(before) != len(after) or not before.isin(after).all():
+        only_before = list(before.difference(after))
+        only_after = list(after.difference(before))
+        raise ComparisonError(
+            f"{measure}: {baseline!r} and {name!r} do not have the same queries ({len(before)} "
+            f"and {len(after)}, {len(before) - len(only_before) or 'none'} in common); "
+            f"only {baseline!r} has {_first_three(only_before)}, only {name!r} has "
+            f"{_first_three(only_after)}. Run both on the same dataset and split"
+        )
+    return values[after.get_indexer(before)]  # the same queries in another order
 
 
 def _first_three(ids: Sequence[object]) -> str:
@@ -483,7 +515,7 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple
     first = next(iter(tables))
     [measure] = chosen_measures(tables, [measure])
     columns = {name: _values_in_order(tables, first, name, measure) for name in tables}
-    matrix = pd.DataFrame(columns, index=tables[first][measure].index).dropna()
+    matrix = pd.DataFrame(columns, index=tables[first][measure].ids).dropna()
     if matrix.empty:
         raise ComparisonError(
             f"{measure}: no query that all {len(tables)} configurations have scored"

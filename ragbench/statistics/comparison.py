@@ -16,9 +16,15 @@ from ragbench.hints.expected_options import OF_COMPARISONS
 from ragbench.metrics.named_rows import NamedRows, frame_text
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
-from ragbench.statistics.clusters import Clustered, clusters_of, questions_of
+from ragbench.statistics.clusters import (
+    Clustered,
+    clusters_of,
+    n_independent_clusters,
+    questions_of,
+)
 from ragbench.statistics.columns import (
     TIE,
+    Column,
     Pairs,
     Scores,
     Tables,
@@ -45,6 +51,7 @@ from ragbench.statistics.intervals import (
 )
 from ragbench.statistics.power import Pilot, detectable
 from ragbench.statistics.ranking import answer_measure_of, main_measure_of
+from ragbench.statistics.students_t import students_p_values
 from ragbench.statistics.thresholds import ALPHA, MARGIN, MIN_QUESTIONS
 
 DECISIONS = (
@@ -105,23 +112,22 @@ def means(scores: Scores, *, alpha: float = ALPHA) -> list[Mean]:
     time that making a frame takes.
     """
     check_alpha(alpha)
-    values_by_measure = by_measure(scores, "scores")
+    columns = by_measure(scores, "scores")
     scored_values = []
-    for values in values_by_measure.values():
-        numbers = np.asarray(values, dtype=np.float64)
-        scored_values.append(numbers[~np.isnan(numbers)])
+    for values, _ids in columns.values():
+        scored_values.append(values[~np.isnan(values)])
     bounds = []
-    for measure, scored in zip(values_by_measure, scored_values, strict=True):
+    for measure, scored in zip(columns, scored_values, strict=True):
         bounds.append(Bounds(*bounds_of(measure, scored)))
     intervals = mean_intervals(scored_values, bounds, alpha, tested=False)
     rows = []
-    for i, measure in enumerate(values_by_measure):
+    for i, measure in enumerate(columns):
         scored = scored_values[i]
         low, high = intervals.low[i], intervals.high[i]
         is_binary = bool(np.isin(scored, (0.0, 1.0)).all())
         if len(scored) > 1 and is_binary:
             low, high = wilson_interval(scored.sum(), len(scored), alpha)
-        n_queries = len(values_by_measure[measure])  # with the unscored ones
+        n_queries = len(columns[measure].ids)  # with the unscored ones
         rows.append(Mean(measure, mean(scored), low, high, len(scored), n_queries))
     return rows
 
@@ -287,14 +293,15 @@ def compare_all(
     pilots = [difference.pilot for difference in differences]
     # all intervals at once; none may pass the largest possible difference, `width`
     low, high, p, method = difference_intervals(parts, pilots, alpha)
+    p_likely = students_p_values([part.values for part in parts])
     mde = detectable(pilots, alpha)
-    for i, (row, part, pilot) in enumerate(differences):
+    for i, (row, pilot) in enumerate(zip(rows, pilots, strict=True)):
         row["n_clusters"] = pilot.n  # fewer than the clusters if neighbours resemble each other
         row["ci_low"] = np.maximum(low[i], -pilot.width)
         row["ci_high"] = np.minimum(high[i], pilot.width)
         row["interval"] = method[i]
         row["p_value"] = p[i]
-        row["p_likely"] = part.p_value
+        row["p_likely"] = p_likely[i]
         row["mde"] = mde[i]
     # whether there are enough questions for a decision depends on the clusters alone
     cluster_counts = [len(part.sums) for part in parts]
@@ -338,13 +345,13 @@ def _differences(
     return in_order
 
 
-def _all_queries(table: Mapping[str, "pd.Series[float]"]) -> pd.Index:
+def _all_queries(table: Mapping[str, Column]) -> pd.Index:
     """Return the queries of all measures of a configuration, in the order of their scores."""
-    ids = pd.Index([])
-    for scored in table.values():
-        if not scored.index.equals(ids):
-            ids = ids.union(scored.index, sort=False)
-    return ids
+    all_ids = pd.Index([])
+    for column in table.values():
+        if not column.ids.equals(all_ids):
+            all_ids = all_ids.union(column.ids, sort=False)
+    return all_ids
 
 
 def _decide(
@@ -408,7 +415,7 @@ def _deciding_measure(tables: Tables, baseline: str, measures: Sequence[str]) ->
     differ in their answers alone: then it is a measure of answers, if there is one.
     """
     table = tables[baseline]
-    n_scored = {name: int(table[name].notna().sum()) for name in measures}
+    n_scored = {name: int((~np.isnan(table[name].values)).sum()) for name in measures}
     main = main_measure_of(n_scored)
     if main not in measures:  # no measure has a scored query
         return measures[0]
@@ -450,13 +457,12 @@ def _pilots(pairs: Pairs, parts: Sequence[Clustered], measure: str) -> list[Pilo
     """Return the pilot of each contender's differences, by its independent observations: by cluster if a
     cluster has several questions, and fewer where neighbours resemble each other.
     """
-    pilots = []
-    for pilot, part in zip(Pilot.of(pairs, measure), parts, strict=True):
-        n = int(part.n_independent)
-        if n == pilot.n:
-            pilots.append(pilot)
-        else:
-            pilots.append(Pilot(n, part.deviation, pilot.width))
+    pilots = Pilot.of(pairs, measure)
+    n_independent = n_independent_clusters(parts)
+    for i, (pilot, part) in enumerate(zip(pilots, parts, strict=True)):
+        n = int(n_independent[i])
+        if n != pilot.n:
+            pilots[i] = Pilot(n, part.deviation, pilot.width)
     return pilots
 
 
@@ -535,9 +541,10 @@ def difference_intervals(
     """
     columns = [part.sums for part in parts]
     low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)
+    n_independent = n_independent_clusters(parts)
     for row, (part, pilot) in enumerate(zip(parts, pilots, strict=True)):
         is_binary = pilot.differing is not None
-        if is_binary and part.n_independent == len(part.sums):
+        if is_binary and n_independent[row] == len(part.sums):
             wins = int((part.sums > 0).sum())
             losses = int((part.sums < 0).sum())
             if wins and losses:

@@ -20,9 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.array_types import Bools, Floats
-from ragbench.statistics.columns import TIE, deviation
+from ragbench.statistics.columns import TIE, blocks_of_rows, deviation
 
-_BLOCK = 50_000  # numbers multiplied at once, so that they fit into the cache of a processor
 _MAX_STEPS = 55  # of the search for a pole
 _TOLERANCE_OF_MEAN = 1e-14
 _TOLERANCE_OF_NORMAL_SCORE = 1e-12
@@ -392,8 +391,7 @@ def _bounded_blocks(
     """Yield the columns with a finite `unseen` and two or more values, in blocks that can be computed
     at once as one matrix of points.
 
-    A block has columns of the same length, and only so many that its matrix fits into the cache of a
-    processor.
+    The blocks are those of `blocks_of_rows`.
 
     Args:
         columns: the values of each column.
@@ -404,17 +402,16 @@ def _bounded_blocks(
         The positions in `columns` of the block's columns, and their points (1 + values, columns); the
         first row has the unseen values.
     """
-    by_length: dict[int, list[int]] = {}  # length -> positions of columns
+    bounded = []  # positions of columns
     for i, column in enumerate(columns):
         if len(column) > 1 and math.isfinite(unseen[i]):
-            by_length.setdefault(len(column), []).append(i)
-    for length, positions in by_length.items():
-        n_columns = max(1, _BLOCK // (length + 1))
-        for start in range(0, len(positions), n_columns):
-            block = positions[start : start + n_columns]
-            values = np.column_stack([columns[i] for i in block])
-            unseen_of_block = [unseen[i] for i in block]
-            yield block, np.vstack([unseen_of_block, values])
+            bounded.append(i)
+    for rows_of_block, values in blocks_of_rows([columns[i] for i in bounded]):
+        block = [bounded[row] for row in rows_of_block]
+        points = np.empty((1 + values.shape[1], len(block)))
+        points[0] = [unseen[i] for i in block]
+        points[1:] = values.T
+        yield block, points
 
 
 def needs_search(

@@ -61,7 +61,6 @@ from ragbench.array_types import Bools, Floats
 from ragbench.statistics.columns import TIE, mean
 from ragbench.statistics.gaffke import lower_limits, needs_search, p_above
 from ragbench.statistics.students_t import (
-    error_of_mean,
     errors_of_means,
     p_values_by_student,
     students_half_widths,
@@ -152,7 +151,7 @@ def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: fl
     half_widths = students_half_widths(errors, alpha)
     low = _safe_lower_limits(columns, means, losses, means - half_widths, alpha)
     high = -_safe_lower_limits(mirrored, -means, losses, -means - half_widths, alpha)
-    p_by_student = p_values_by_student(columns, errors)
+    p_by_student = p_values_by_student(means, errors)
     p = _safe_p_values(columns, means, losses, p_by_student, has_interval=~np.isnan(low))
     return Intervals(low, high, p, _methods(low, np.isfinite(losses)))
 
@@ -287,8 +286,9 @@ def cluster_interval(
     observed_mean = float(sums.mean() / lengths.mean())
     # how much the sum of a cluster exceeds that of as many questions with the observed mean
     excess_sums = sums - observed_mean * lengths
-    error, degrees_of_freedom = error_of_mean(excess_sums)
-    error /= float(lengths.mean())
+    errors = errors_of_means([excess_sums])
+    error = float(errors.sizes[0] / lengths.mean())
+    degrees_of_freedom = float(errors.degrees_of_freedom[0])
     is_bounded = math.isfinite(width)
     if error > TIE:
         half_width = float(stdtrit(degrees_of_freedom, 1 - alpha / 2)) * error

@@ -281,5 +281,6 @@ def test_configurations_with_the_same_rows_share_their_index() -> None:
     base = pd.DataFrame({"query_id": list("abc"), "measure": "RR", "value": [0.0, 0.5, 1.0]})
     other_order = base.iloc[::-1].reset_index(drop=True)
     tables = tables_of({"a": base, "b": base.copy(), "c": other_order})
-    assert tables["a"]["RR"].index is tables["b"]["RR"].index
-    assert tables["c"]["RR"].to_dict() == {"c": 1.0, "b": 0.5, "a": 0.0}
+    assert tables["a"]["RR"].ids is tables["b"]["RR"].ids
+    assert tables["c"]["RR"].ids.tolist() == ["c", "b", "a"]
+    assert tables["c"]["RR"].values.tolist() == [1.0, 0.5, 0.0]
