@@ -104,7 +104,7 @@ def evaluate(
             - Several systems, in a list or a mapping name -> system: `Results` are returned.
         spec: all options as one object; None means the defaults.
         parameters: of the configuration, as in `new_result`; none keep the name of the system.
-        journal: a file or folder in which the answers of a service are kept as they come, so that
+        journal: a file (.jsonl) or folder in which the answers of a service are kept as they come, so that
             the same call continues after an interruption; "" keeps nothing.
         options: fields of `EvaluationSpec`, in place of the fields of `spec`: perspectives, judge,
             targets and others; and, for a retriever's name, parameters of `Pipeline` (k,

@@ -106,7 +106,7 @@ def ask_all(
         system: a `System`, or the name of one.
         spec: the options of the evaluation.
         criteria: the criteria of the judge; () = the criteria that the spec names.
-        journal: a file or folder in which the answers of a service are kept as they come, so that
+        journal: a file (.jsonl) or folder in which the answers of a service are kept as they come, so that
             the same call continues after an interruption; "" keeps nothing. Recorded answers, and
             answers of the built-in pipeline (whose paid replies are in the reply store), are not
             kept.
@@ -122,7 +122,8 @@ def ask_all(
         check_interventions(spec.interventions, opened)
         if journal and not isinstance(opened, Pipeline | RecordedSystem):
             digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
-            is_file = Path(journal).suffix != ""
+            # a folder may have a dot in its name, as "package.module-ask-1a2b3c4d"
+            is_file = Path(journal).suffix in (".jsonl", ".json")
             path = Path(journal) if is_file else Path(journal) / JOURNAL
             opened = JournaledSystem(opened, path, f"{opened.name} {digest}".strip())
             opened.refuse_other_questions({**_safety_queries(dataset), **dataset.queries})

@@ -194,11 +194,14 @@ def test_a_service_is_asked_by_http_and_nothing_is_asked_twice(
     data = dataset().select([f"h{i}" for i in range(5)])
     system = rb.HttpSystem(server.url, body={"q": "{query}"})
     options = {"perspectives": "answer", "interventions": "paraphrase,typos:0.3"}
-    first = rb.evaluate(data, system, journal=tmp_path / "kept", **options)  # type: ignore[arg-type]
+    folder = tmp_path / "package.module-ask-1a2b3c4d"  # the name of a configuration may have a dot
+    first = rb.evaluate(data, system, journal=folder, **options)  # type: ignore[arg-type]
     assert len(server.asked) == 5 * 3
-    again = rb.evaluate(data, system, journal=tmp_path / "kept", **options)  # type: ignore[arg-type]
+    again = rb.evaluate(data, system, journal=folder, **options)  # type: ignore[arg-type]
     assert len(server.asked) == 5 * 3
     assert again.scores.equals(first.scores)
+    rb.save(again, folder)
+    assert rb.load_result(folder).scores["query_id"].nunique() == 5
 
 
 @pytest.mark.simulation
