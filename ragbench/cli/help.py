@@ -171,7 +171,16 @@ def _takes_commas(option: Any) -> bool:
 def _correction(command: Command, option: str, args: list[str]) -> str:
     """Return what to write instead of an unknown option of a command, such as "--set k=3" for --k.
 
-    "" if nothing is known, or the option exists.
+    "" if nothing is known, or the option exists. The first of these that applies is written:
+
+    1. a grid file for `ragbench sweep`, if unknown options have several values;
+    2. the option of a field of `EvaluationSpec` that has another name;
+    3. the value alone, for an argument of the command (--system);
+    4. --set NAME=VALUE, for a parameter of the pipeline;
+    5. the way to a table, for a result and the value "csv";
+    6. the option that means the same as an option of other tools;
+    7. the long options that begin with the letter, or the argument, for an option of one letter;
+    8. an option of a similar name.
 
     Args:
         option: the option as it is written, such as "--top-k"; "" if the error is about none.

@@ -38,12 +38,13 @@ def flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str,
 
     - A field such as `scores` holds an object or a list of scores, or the JSON text of one: each
       score becomes a column. If it states its direction, this becomes the column "NAME direction".
-    - Phoenix's columns `annotation_NAME_score`, `..._label` and `..._error` become one column NAME.
+    - Phoenix's columns `annotation_NAME_score`, `..._label` and `..._error` become one column NAME:
+      the score, else the number of the label; NaN with an error.
     - A field `result` that holds the record of one score gets the number of the score. It is not among
       the returned names: the caller judges it by its values, as any other column.
     - The objects `run`, `example`, `item` and `test_case` of an experiment: their fields become columns.
 
-    A score that occurs twice keeps its first value.
+    Of nested scores of one name the first counts; it replaces a column of this name.
 
     Args:
         record: the columns of a row.

@@ -53,9 +53,7 @@ class _PropertyValue:
                     use = _use_of_keys(self, written, key)
                     raise UnknownKeyError(f"{written} has no key {key!r}; {use}") from None
                 # a list or a tuple with a text as key, a dict with a list or a slice
-                use = _use_of(
-                    self, written, name="", calls=self._calls
-                )  # "": no attribute was read
+                use = _use_of_wrong_key(self, written)
                 raise TypeError(f"{written} is a {self._plain.__name__}; {use}") from None
 
     def __reduce__(self) -> Any:
@@ -120,13 +118,12 @@ def explaining_misuse(values: Value, expression: str, **calls: str) -> Value:
 
 def _use_of(values: Any, written: str, name: str, calls: Mapping[str, str]) -> str:
     """Return what to write in place of an attribute that a dict, list or tuple lacks, such as
-    "use result.settings['judge']", or in place of a key of a wrong type.
+    "use result.settings['judge']".
 
     Args:
         values: the dict, list or tuple.
         written: what users write for it, such as "result.settings".
-        name: the attribute. "" if a key of a wrong type was read, such as a text from a list; then the
-            table of the values is named, and for a dict without dicts in it the keys.
+        name: the attribute.
         calls: an attribute that people expect -> what to write instead.
     """
     if name in calls:
@@ -143,9 +140,18 @@ def _use_of(values: Any, written: str, name: str, calls: Mapping[str, str]) -> s
     if is_method_of_frames and not is_key:
         kind = "DataFrame" if is_nested else "Series"
         return f"use pd.{kind}({written}).{name}"
-    if name == "" and is_nested:
-        return f"use pd.DataFrame({written}).T, with a row per key"
     return _use_of_keys(values, written, name)
+
+
+def _use_of_wrong_key(values: Any, written: str) -> str:
+    """Return what to write where a key of a wrong type was read, such as a text from a list: the table of
+    the values; for a dict without dicts in it, its keys.
+    """
+    if not isinstance(values, Mapping):
+        return f"use {written}[0], or pd.DataFrame({written}) as a table"
+    if any(isinstance(each, Mapping) for each in values.values()):
+        return f"use pd.DataFrame({written}).T, with a row per key"
+    return _use_of_keys(values, written, "")
 
 
 def _use_of_keys(values: Mapping[Any, Any], written: str, name: Any) -> str:

@@ -103,8 +103,8 @@ def judge_audit(
       famous model as its author, or an instruction to give the best verdict; in [-1, 1]. Half of the
       answers are the system's, half come from "wrong but fluent", so that verdicts can rise and
       fall. The texts are in `ragbench.testsets.interventions`. A mean rise above the bound is a fault.
-      By "correctness", so is a mean fall as large after one of the three additions; by other criteria
-      an addition may lower the verdict with reason, as padding makes an answer less relevant.
+      By "correctness", a mean fall of this size after one of the three additions is a fault, too; by
+      other criteria it may have a reason: padding makes an answer less relevant.
     - "levels reversed", "documents reversed": mean |difference| of the verdicts on the same answers
       when the levels are listed, or the documents shown, in the opposite order.
     - "other language": 1 - the mean verdict on right answers in other languages than the question
@@ -178,9 +178,9 @@ def judge_audit(
     rows = []
     for probe in AUDIT_BOUNDS:  # in the order of the table
         if probe in values_of:
-            # `_probe_row` averages the values of one question. The probe "other language" has
-            # questions of its own, one per value; the others have those of `plain`, and up to two
-            # values of each.
+            # The intervals are over questions. "other language" has its own, one per value. The other
+            # probes have the questions of `plain`: one value each, or first the values of all right
+            # answers and then of all wrong ones (`_means_of_questions`).
             has_own_questions = probe == "other language"
             n_questions = len(values_of[probe]) if has_own_questions else len(plain)
             rows.append(_probe_row(probe, values_of[probe], audited.meant, n_questions))

@@ -229,8 +229,9 @@ def decide_overall(
       that has a threshold is scored, and the question has no label that an answer must meet.
 
     Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An
-    answerable question without an answer (an abstention, a failure) fails. Its overall is 0 if some
-    answer has an overall, or if no answerable question is answered; otherwise it is NaN, too.
+    answerable question without an answer (an abstention, a failure) fails. Its overall is 0, with one
+    exception: where questions were answered and no answer has an overall (only retrieval is labelled),
+    it has no overall either (NaN).
 
     Args:
         dataset: the cases.
@@ -292,9 +293,9 @@ def decide_overall(
         scored.update(measure for measure, value in row.items() if not math.isnan(value))
     answerable = [case.query_id for case in dataset.cases if case.answerable]
     unanswered = [each for each in answerable if state_of(answer_of.get(each)) != "answered"]
-    # if answers were given, and none has an overall (only retrieval is labelled), a missing one has none
     is_none_answered = len(unanswered) == len(answerable)
-    if "overall" in scored or is_none_answered:
+    only_retrieval_is_labelled = "overall" not in scored and not is_none_answered
+    if not only_retrieval_is_labelled:
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
     # a part that no case has is no measure of the result

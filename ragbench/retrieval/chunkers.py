@@ -27,6 +27,7 @@ What holds for every chunk of every document:
 """
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any, cast
@@ -328,7 +329,7 @@ def _checked_span(pair: Any, document: Document, subject: str) -> tuple[int, int
     is not such a pair, or not within the document.
     """
     try:
-        start, end = (int(edge) for edge in pair)
+        start, end = (operator.index(edge) for edge in pair)  # no fraction, no text
     except (TypeError, ValueError):
         raise ConfigError(
             f"{subject} returned {pair!r}; expected a text or a pair (start, end)"

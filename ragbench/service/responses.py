@@ -75,7 +75,9 @@ def run_document(session: Session, run_id: str) -> Json:
 
 
 def files_of_run(session: Session, row: Json) -> Path | None:
-    """Return the folder of a run; None if its files are gone or replaced."""
+    """Return the folder of a run; None if it has none, lies outside of the results, or its files are gone
+    or replaced.
+    """
     folder = folder_of_run(session, row)
     if folder is None:
         return None

@@ -181,15 +181,21 @@ def _lower_tails(
     its probability. All weights that add up to 1 are equally likely.
 
     Both numbers follow from one number below all points, the pole (saddlepoint approximation): N points
-    x have weights w in proportion to 1 / (x - pole), the tail ends at the mean
+    x (N is the sum of `times`) have weights w in proportion to 1 / (x - pole), the tail ends at the mean
     pole + N / sum(1 / (x - pole)), and its probability is `_tail_probability` of N w - 1. So the pole of
     each column is searched: as the logarithm of its depth below the smallest point, in spans of the
-    points. All columns are searched at once; a column whose pole is found drops out.
+    points. All columns are searched at once; a column whose pole is found drops out. What is not found
+    in `_MAX_STEPS` steps is returned as it is.
+
+    Why a pole: random weights are exponential variables g divided by their sum, so that "the mean is at
+    most b" is sum(g (x - b)) <= 0. The saddlepoint t < 0 of this sum solves
+    sum((x - b) / (1 - t (x - b))) = 0. With pole = b + 1 / t, this is b = pole + N / sum(1 / (x - pole)),
+    and 1 / (1 - t (x - b)) is N w.
 
     Args:
         points: (points, columns).
         times: the number of occurrences of each point (points, 1).
-        level: the wanted probability of each tail; None if `bounds` has the wanted ends.
+        level: the wanted probability of each tail, below about 1 / 2; None if `bounds` has the wanted ends.
         bounds: the wanted end of each column's tail; not used with a `level`.
 
     Returns:

@@ -391,9 +391,9 @@ def _wins_that_decide(m: Ints, n: int, alpha: float) -> Floats:
     (m + z sqrt(m)) / 2 wins.
 
     If these are not fewer than m, one side must win all m, and the p of `safe_intervals` must be below
-    `alpha`: the largest of Student's p, the p of the rule of three and Gaffke's p. Gaffke's counts a loss
-    of 1 as one more value (`by_whole`), or as half of one with twice the p (`by_half`); the smaller
-    counts.
+    `alpha`: the largest of Student's p, the p of the rule of three and Gaffke's p. Gaffke's limit counts a
+    loss of 1 as one more value at alpha (`by_whole`), or as half of one at alpha / 2, which doubles its p
+    (`by_half`); the smaller p counts, as in `intervals._safe_lower_limits`.
     """
     from scipy.special import betainc, ndtri, stdtr
 

@@ -191,7 +191,8 @@ def _growth_of_capital(gains: Floats, smallest_gain: Floats, control: Floats) ->
         control: a value of every draw that is known beforehand (all draws,), as a control variate: as
             far as earlier gains followed it, its deviation from its expected value is subtracted from
             the gain, which makes gains vary less. It must not be below 0, and a scored gain must be at
-            least the smallest gain plus the control.
+            least the smallest gain plus the control. Unless it is 0, `smallest_gain` is at least -1,
+            so that the slope is at most 1.
     """
     lowest = gains.shape[1] * smallest_gain  # the smallest possible gain of a draw
     gain = np.nan_to_num(gains).sum(axis=1)  # of each draw
@@ -206,17 +207,20 @@ def _growth_of_capital(gains: Floats, smallest_gain: Floats, control: Floats) ->
     squares = _earlier_sum(centred**2)
     slope = np.clip(products / np.maximum(squares + control.var(), 1e-12), 0, -smallest_gain)
     adjusted = gain - slope * (centred - expected_control)
-    # With slopes up to -smallest_gain, no adjusted gain (nor an unscored one, 0) is below the one at the
-    # lowest gain, where the control is 0: centred, that is -control.mean().
+    # A bound of every adjusted gain: from gain >= lowest + control follows
+    #   adjusted >= lowest + (1 - slope) control + slope (control.mean() + expected_control),
+    # whose middle term is 0 or more. An unscored gain, 0, keeps the bound, as slope <= -smallest_gain.
     lowest_adjusted = lowest + slope * (control.mean() + expected_control)
-    # To bet mean / mean square of each unit of gain maximises the expected growth (Waudby-Smith & Ramdas
-    # 2024). Both are of the earlier gains, with one more gain: the lowest.
+    # The expected growth is largest if the bet per unit of gain is the mean gain divided by the mean
+    # square (Waudby-Smith & Ramdas 2024), both of the earlier gains. The mean square counts the lowest
+    # gain as one more, which keeps early bets small.
     expected = _earlier_sum(gain) / np.maximum(n_earlier, 1) - supposed
     earlier_squares = _earlier_sum(gain**2) - 2 * slope * products + slope**2 * squares
     mean_square = (earlier_squares + np.square(lowest)) / (n_earlier + 1)
+    bet = expected / mean_square
     # the stake is the part of the capital that is lost at the largest loss
     largest_loss = np.maximum(supposed - lowest_adjusted, 1e-9)
-    stake = np.clip(expected / mean_square * largest_loss, *_STAKE_BOUNDS)
+    stake = np.clip(bet * largest_loss, *_STAKE_BOUNDS)
     factors = 1 + stake * (adjusted - supposed) / largest_loss
     # the mean is surely above 0: the draws that are left cannot be as low as `supposed`
     is_proven = supposed < lowest_adjusted - 1e-9

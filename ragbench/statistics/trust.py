@@ -510,6 +510,9 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
     2. "within the margin" at any look, where a larger estimate is larger;
     3. "better", where an earlier look is larger.
 
+    With a margin all looks are planned; if none of them decides, all questions are labelled, and the
+    estimate is the drift. With the margin 0 the looks end with `now`, where a larger estimate is larger.
+
     Args:
         z: the observed estimate.
         margin: the margin; 0 if the look decided for "better" or "worse", or if no look decided.
@@ -528,7 +531,7 @@ def _stagewise_distances(z: float, now: int, looks: _Looks, alpha: float, margin
         margin_here = margin * root / roots[now]
         z_here = z * root / roots[now]
         # This look decides "within the margin" for estimates from -within to within: there the whole
-        # interval (estimate +- limit) is inside the margin. At 0, as with the margin 0, none is.
+        # interval (estimate +- limit) is inside the margin. If `within` is 0, it cannot decide so.
         within = max(min(margin_here - limit, limit), 0.0)
         # order 3: "better" at this look
         p_larger += _p_of_score_above(limit, undecided, root, slopes)

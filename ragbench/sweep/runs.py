@@ -24,7 +24,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.25
 
 class RunOutcomes(NamedTuple):
     """How runs ended: `failed` is name -> error. When the maximum cost was reached, `left` were not
-    begun.
+    begun, or not begun again after a loss.
     """
 
     failed: dict[str, str]

@@ -186,8 +186,9 @@ def sweep(
             else:
                 check_batches(grid, to_run, settings, session.log)
             session.remember_code(imported_names)
-            local_executor, executor_context = session.executors(executor, to_run, jobs, fork=fork)
-            with executor_context as executor_of_runs:
+            # the comparison notebook is executed on this machine, wherever the runs are
+            local_executor, opened_for_runs = session.executors(executor, to_run, jobs, fork=fork)
+            with opened_for_runs as executor_of_runs:
                 result = session.run(to_run, executor_of_runs, skipped, contest)
             result = replace(result, notes=(*notes, *result.notes))
             if only:

@@ -237,8 +237,9 @@ def _context_of(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts that a context has ("id", "doc_id", "text", "score", "sources").
 
     Its text and the id of its document may be in its metadata. A context without `doc_id` gets the
-    name of its source, one without `id` its `doc_id`; a blank id counts as none. What is still blank
-    after that stays blank (""), and a part without a field is left out.
+    name of its source, one without `id` its `doc_id`; a blank id counts as none. Without a `doc_id`
+    to take its place, the id is left out, as is every part without a field. A blank `doc_id` without a
+    source stays blank ("").
     """
     table = with_plain_names(table)
     with_metadata = [table, *map(with_plain_names, _metadata_of(table))]
