@@ -193,7 +193,7 @@ def test_a_measure_with_two_names_is_refused() -> None:
     after = scores(**{"nDCG@10": [1.0, 1.0]})
     with pytest.raises(
         ConfigError,
-        match="'contender' have the measure nDCG@10, others ndcg_cut_10: give a measure the same name",
+        match="'contender' have the measure nDCG@10, others have ndcg_cut_10: give a measure the same name",
     ):
         compare(before, after, measures="nDCG@10")
 
