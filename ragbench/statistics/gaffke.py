@@ -443,8 +443,9 @@ def needs_search(
         with np.errstate(all="ignore"):  # a column without variance, or a limit above its mean
             center = points.mean(axis=0)
             pole = _pole_at_distance(points, center, (center - limits[block]) * 0.999)
-            number, excess_weights = _mean_at_pole(points, pole)
-            p = _tail_probability(excess_weights)  # that the weighted mean is below the number
+            number = _mean_at_pole(points, pole)
+            weights = (number - pole) / (points - pole)  # times the number of points
+            p = _tail_probability(weights - 1)  # that the weighted mean is below the number
             is_pole = pole < points.min(axis=0)
             is_above = is_pole & (number >= limits[block]) & (p <= levels[block])
         needs_search[block] = ~is_above
@@ -461,17 +462,14 @@ def _pole_at_distance(points: Floats, center: Floats, distance: Floats) -> Float
     """
     depth = points.var(axis=0) / distance
     for _ in range(3):
-        mean_at_pole, _excess_weights = _mean_at_pole(points, center - depth)
-        depth = depth * (center - mean_at_pole) / distance
+        depth = depth * (center - _mean_at_pole(points, center - depth)) / distance
     pole: Floats = center - depth
     return pole
 
 
-def _mean_at_pole(points: Floats, pole: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of each column if its N points have weights w in proportion to
-    1 / (point - pole), which is where the tail of this pole ends (see `_lower_tails`), and N w - 1 of
-    each point (points, columns).
+def _mean_at_pole(points: Floats, pole: Floats) -> Floats:
+    """Return the mean of each column if its points have weights in proportion to 1 / (point - pole),
+    which is where the tail of this pole ends (see `_lower_tails`).
     """
-    weights = 1 / (points - pole)
-    scale = len(points) / weights.sum(axis=0)
-    return pole + scale, weights * scale - 1
+    mean: Floats = pole + len(points) / (1 / (points - pole)).sum(axis=0)
+    return mean
