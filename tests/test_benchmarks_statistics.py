@@ -244,8 +244,9 @@ def test_200_configurations_cost_three_times_a_matrix_product(benchmark: Benchma
     each query with the same differences, and against the means of the same values by pandas; and at
     most 400 MB.
 
-    Of the CPU a fifth each are the smallest detectable differences and the safe intervals, a seventh
-    the reading of the frames, a tenth each Student's t, the spread and the other columns of a row.
+    Of the CPU four tenths are the safe intervals, a seventh the numbers of questions that would
+    decide, a tenth each the reading of the frames, the differences with their means, and the smallest
+    detectable differences. It was 4.4 to 5.6 times the means by groupby in seven runs.
     """
     rng = np.random.default_rng(5)
     arms, n, names = 200, 1000, [f"m{i}" for i in range(10)]
@@ -277,7 +278,7 @@ def test_200_configurations_cost_three_times_a_matrix_product(benchmark: Benchma
     ratio = min(ours) / min(product)
     work = f"CPU of compare_all, {arms} configurations, 10 measures, 1,000 questions"
     peer = f"a matrix product, {benchmark.peer(work, 'numpy')}"
-    benchmark.record(work, peer, ratio, at_most=3, bound=6)
+    benchmark.record(work, peer, ratio, at_most=3)
     peer = f"the means by groupby, {benchmark.peer(work, 'pandas')}"
-    benchmark.record(work, peer, min(ours) / min(means), at_most=5, bound=14)
+    benchmark.record(work, peer, min(ours) / min(means), at_most=5, bound=7)
     benchmark.record("memory of the same", "-", peak, at_most=400, unit="MB")
