@@ -314,6 +314,8 @@ def _chunk_borders(chunks: Iterable[Chunk], cases: Iterable[Case]) -> Borders:
 
 def _n_shared(spans: Ints, ranges: Ints) -> int:
     """Return the number of characters in both: the lengths of both, less the length of their union."""
+    if not ranges.size:  # as of a document of which nothing was retrieved
+        return 0
     either = np.hstack([spans, ranges])
     return total_length(*spans) + total_length(*ranges) - total_length(*either)
 
