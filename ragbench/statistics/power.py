@@ -221,11 +221,10 @@ def _detectable_means(deviations: Floats, n: int, width: float, alpha: float) ->
     effects_if_known = critical + ndtri(POWER) * true_deviations[:, :, None] / math.sqrt(n)
     lowest = effects_if_known.min(axis=(1, 2))
     highest = effects_if_known.max(axis=(1, 2))
-    # no difference can be larger than the width, and none above 100 deviations is searched
-    highest = np.minimum(highest, np.minimum(width, 100 * deviations))
+    highest = np.minimum(highest, width)  # no difference can be larger
     numbers = np.arange(len(deviations))  # of the pilots
     found = find_root(excess, (lowest, highest), args=(numbers,), tolerances={"fatol": 1e-9})
-    # without success not even the largest of these differences has the power
+    # without success not even the largest possible difference has the power
     smallest: Floats = np.where(found.success, found.x, math.nan)
     return smallest
 

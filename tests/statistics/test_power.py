@@ -192,3 +192,9 @@ def test_the_smallest_number_within_the_margin_is_the_first(
     assert difference + half_width(n - 1) >= reach
     if n < by_difference:
         assert difference + half_width(n) < reach
+
+
+def test_the_rule_of_three_limits_what_equal_differences_can_show() -> None:
+    """Of 40 all but equal differences a loss of .05^(-1/40) - 1 may be missing, in units of the range."""
+    [detected] = detectable([Pilot(40, 1e-9, 1.0)], 0.05)
+    assert detected == pytest.approx(0.05 ** (-1 / 40) - 1, abs=1e-5)
