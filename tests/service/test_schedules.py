@@ -313,7 +313,7 @@ def test_schedules_of_a_yaml_file(cron_file: Path, tmp_path: Path) -> None:
         ("test_set: tests/no.yaml, corpus: docs", "tests/no.yaml"),
         ("test_set: tests/set.yaml, corpus: no_docs", "no_docs"),
         ("test_set: tests/set.yaml, corpus: docs, system: no.toml", "no.toml"),
-        ("test_set: tests/set.yaml, corpus: docs, system: no.jsonl", "no.jsonl is not there"),
+        ("test_set: tests/set.yaml, corpus: docs, system: no.jsonl", "there is no file no.jsonl"),
         ("test_set: tests/set.yaml, corpus: docs, system: bm52", "unknown system 'bm52'"),
         ("test_set: tests/set.yaml, corpus: docs, baseline: results/no", "the baseline results/no"),
         ("baseline: results/no", "the baseline results/no"),
