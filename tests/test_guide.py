@@ -5,6 +5,7 @@ from __future__ import annotations
 import html.parser
 import importlib.util
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -263,6 +264,9 @@ class Links(html.parser.HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The guide as a site: the one in the folder GUIDE_SITE, which `.ci/run` has just built, or a new one."""
+    if built := os.environ.get("GUIDE_SITE"):
+        return Path(built)
     for name in ("sphinx", "myst_nb", "pydata_sphinx_theme"):
         pytest.importorskip(name, reason="needs the extra docs: pip install 'ragbench-lab[docs]'")
     folder = tmp_path_factory.mktemp("site")

@@ -170,6 +170,7 @@ def test_a_score_of_the_study_is_computed_again() -> None:
     assert (again.sort_index() - kept.sort_index()).abs().max() < 0.000051
 
 
+@pytest.mark.simulation  # `.ci/schedule verify` recomputes them too
 def test_verify_recomputes_the_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "notebooks")  # where the verdicts are
     shutil.copytree(ROOT / "results" / "judges", tmp_path / "judges")

@@ -980,11 +980,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("fork", "victim"),
     [
-        *(("fork", victim) for victim in ("sweep", "group", "run", "server")),
-        ("spawn", "sweep"),
+        *(("fork", victim) for victim in ("sweep", "run", "server")),
+        pytest.param("fork", "group", marks=pytest.mark.simulation),
         *(
             pytest.param("spawn", victim, marks=pytest.mark.simulation)
-            for victim in ("run", "group")
+            for victim in ("sweep", "run", "group")
         ),
     ],
     indirect=["fork"],

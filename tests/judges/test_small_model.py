@@ -6,6 +6,8 @@ import json
 import warnings
 from typing import Any
 
+import pytest
+
 from ragbench.errors import DataWarning
 from ragbench.generation import generate_answers
 from ragbench.judges import judge
@@ -13,6 +15,7 @@ from ragbench.metrics import score_judgements
 from ragbench.types import Case, Chunk, Dataset, Document
 
 
+@pytest.mark.simulation  # a model on two cores takes its time
 def test_a_small_model_answers_and_judges_end_to_end(
     small_model: str, llm_environment: Any
 ) -> None:

@@ -148,7 +148,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(
+    "kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.simulation)]
+)
 def test_jobs_are_completed_exactly_once_though_workers_are_killed(
     kind: str, new_database: Callable[[str], str]
 ) -> None:

@@ -125,8 +125,15 @@ def test_recall(ragbench_case):
 """
 
 
-@pytest.mark.parametrize("processes", [[], ["-n2"]])
-@pytest.mark.parametrize(("gate", "word"), [("0.4", "PASSED"), ("0.6", "FAILED")])
+@pytest.mark.parametrize(
+    ("gate", "word", "processes"),
+    [
+        ("0.4", "PASSED", []),
+        ("0.6", "FAILED", ["-n2"]),
+        pytest.param("0.4", "PASSED", ["-n2"], marks=pytest.mark.simulation),
+        pytest.param("0.6", "FAILED", [], marks=pytest.mark.simulation),
+    ],
+)
 def test_a_gate_decides_the_exit_status(
     gate: str, word: str, processes: list[str], tmp_path: Path
 ) -> None:
