@@ -130,10 +130,9 @@ def _use_of(values: Any, written: str, name: str, calls: Mapping[str, str]) -> s
         return f"use {calls[name]}"
     is_method_of_frames = is_of_frames(name)
     if not isinstance(values, Mapping):
-        frame = f"pd.DataFrame({written})"
         if is_method_of_frames:
-            return f"use {frame}.{name}"
-        return f"use {written}[0], or {frame} as a table"
+            return f"use pd.DataFrame({written}).{name}"
+        return _use_of_list(written)
     # a dict of numbers is a Series, one of dicts a table
     is_nested = any(isinstance(each, Mapping) for each in values.values())
     is_key = name in values  # such as "count": meant is the key, though frames have it as a method
@@ -143,12 +142,17 @@ def _use_of(values: Any, written: str, name: str, calls: Mapping[str, str]) -> s
     return _use_of_keys(values, written, name)
 
 
+def _use_of_list(written: str) -> str:
+    """Return what to write for a list or tuple: one of its values, or all of them as a table."""
+    return f"use {written}[0], or pd.DataFrame({written}) as a table"
+
+
 def _use_of_wrong_key(values: Any, written: str) -> str:
     """Return what to write where a key of a wrong type was read, such as a text from a list: the table of
     the values; for a dict without dicts in it, its keys.
     """
     if not isinstance(values, Mapping):
-        return f"use {written}[0], or pd.DataFrame({written}) as a table"
+        return _use_of_list(written)
     if any(isinstance(each, Mapping) for each in values.values()):
         return f"use pd.DataFrame({written}).T, with a row per key"
     return _use_of_keys(values, written, "")
