@@ -350,11 +350,22 @@ class Pairs:
         difference: Floats = self.after - self.before
         return difference
 
+    @cached_property
+    def mean_differences(self) -> Floats:
+        """Return the mean difference of each contender; NaN without queries."""
+        return means_of_rows(self.difference)
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """Return the standard deviation of each contender's differences; NaN below two queries."""
+        return deviations_of_rows(self.difference)
+
     def is_binary(self) -> Bools:
         """Return True for each contender if all its values and all of the baseline are 0 or 1."""
         is_baseline_binary = np.isin(self.before, (0.0, 1.0)).all()
         is_contender_binary = np.isin(self.after, (0.0, 1.0)).all(axis=1)
-        return np.where(is_baseline_binary, is_contender_binary, False)
+        is_binary: Bools = np.logical_and(is_baseline_binary, is_contender_binary)
+        return is_binary
 
     def largest_differences(self, measure: str) -> Floats:
         """Return the largest possible difference between each contender and the baseline by the bounds of

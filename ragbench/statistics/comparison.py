@@ -16,6 +16,7 @@ from ragbench.hints.expected_options import OF_COMPARISONS
 from ragbench.metrics.named_rows import NamedRows, frame_text
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
+from ragbench.statistics.autocorrelation import n_independent
 from ragbench.statistics.clusters import (
     Clustered,
     clusters_of,
@@ -34,7 +35,6 @@ from ragbench.statistics.columns import (
     check_alpha,
     check_margin,
     chosen_measures,
-    deviations_of_rows,
     mean,
     means_of_rows,
     p_text,
@@ -458,9 +458,9 @@ def _pilots(pairs: Pairs, parts: Sequence[Clustered], measure: str) -> list[Pilo
     cluster has several questions, and fewer where neighbours resemble each other.
     """
     pilots = Pilot.of(pairs, measure)
-    n_independent = n_independent_clusters(parts)
+    cluster_counts = n_independent_clusters(parts)
     for i, (pilot, part) in enumerate(zip(pilots, parts, strict=True)):
-        n = int(n_independent[i])
+        n = int(cluster_counts[i])
         if n != pilot.n:
             pilots[i] = Pilot(n, part.deviation, pilot.width)
     return pilots
@@ -486,11 +486,10 @@ def _descriptive_rows(pairs: Pairs, measure: str) -> list[dict[str, Any]]:
     gain = difference if higher_is_better(measure) else -difference
     wins = (gain > TIE).sum(axis=1)
     losses = (gain < -TIE).sum(axis=1)
-    mean_differences = means_of_rows(difference)
     mean_gains = means_of_rows(gain)
     mean_contenders = means_of_rows(pairs.after)
     mean_baseline = mean(pairs.before)
-    effect_sizes = _effect_sizes(difference)
+    effect_sizes = _effect_sizes(pairs)
     rows = []
     for i, name in enumerate(pairs.names):
         row = {
@@ -498,7 +497,7 @@ def _descriptive_rows(pairs: Pairs, measure: str) -> list[dict[str, Any]]:
             "measure": measure,
             "baseline": mean_baseline,
             "contender": float(mean_contenders[i]),
-            "difference": float(mean_differences[i]),
+            "difference": float(pairs.mean_differences[i]),
             "gain": float(mean_gains[i]),
             "effect_size": float(effect_sizes[i]),
             "wins": int(wins[i]),
@@ -511,17 +510,15 @@ def _descriptive_rows(pairs: Pairs, measure: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _effect_sizes(difference: Floats) -> Floats:
-    """Return the mean over the standard deviation of each row of differences; 0 if no query differs, NaN
-    if every query differs by the same, or there is no query.
+def _effect_sizes(pairs: Pairs) -> Floats:
+    """Return for each contender the mean difference over the standard deviation; 0 if no query differs,
+    NaN if every query differs by the same, or there is no query.
     """
-    means = means_of_rows(difference)
-    spread = deviations_of_rows(difference)
-    effect_sizes = np.full(len(difference), math.nan)
-    if difference.shape[1]:
-        effect_sizes[np.abs(difference).max(axis=1) <= TIE] = 0.0
-    varies = spread > TIE
-    effect_sizes[varies] = means[varies] / spread[varies]
+    effect_sizes = np.full(len(pairs.names), math.nan)
+    if len(pairs.ids):
+        effect_sizes[np.abs(pairs.difference).max(axis=1) <= TIE] = 0.0
+    varies = pairs.deviations > TIE
+    effect_sizes[varies] = pairs.mean_differences[varies] / pairs.deviations[varies]
     return effect_sizes
 
 
@@ -541,10 +538,9 @@ def difference_intervals(
     """
     columns = [part.sums for part in parts]
     low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)
-    n_independent = n_independent_clusters(parts)
     for row, (part, pilot) in enumerate(zip(parts, pilots, strict=True)):
         is_binary = pilot.differing is not None
-        if is_binary and n_independent[row] == len(part.sums):
+        if is_binary and n_independent(part.residuals) == len(part.sums):
             wins = int((part.sums > 0).sum())
             losses = int((part.sums < 0).sum())
             if wins and losses:

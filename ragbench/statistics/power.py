@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.array_types import Floats, Ints
-from ragbench.statistics.columns import TIE, Pairs, deviations_of_rows
+from ragbench.statistics.columns import TIE, Pairs
 from ragbench.statistics.gaffke import critical_means, critical_means_of
 from ragbench.statistics.thresholds import ALPHA
 
@@ -48,14 +48,13 @@ class Pilot(NamedTuple):
     def of(cls, pairs: Pairs, measure: str) -> list[Pilot]:
         """Describe the pairs of a measure, for each contender."""
         n = len(pairs.ids)
-        deviations = deviations_of_rows(pairs.difference)
         widths = pairs.largest_differences(measure)
         is_binary = pairs.is_binary()
         n_differing = np.abs(pairs.difference).sum(axis=1)  # if they are binary
         pilots = []
         for i in range(len(pairs.names)):
             differing = int(n_differing[i]) if is_binary[i] else None
-            pilots.append(cls(n, float(deviations[i]), float(widths[i]), differing))
+            pilots.append(cls(n, float(pairs.deviations[i]), float(widths[i]), differing))
         return pilots
 
     def power(self, effect: float, n: int, alpha: float) -> float:
